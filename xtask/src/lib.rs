@@ -18,6 +18,7 @@ mod generated;
 mod licences;
 mod metadata;
 mod needs;
+mod skipped;
 mod steps;
 mod test_environment;
 mod test_servers;

@@ -10,6 +10,7 @@ use anyhow::{Context as _, Result, bail};
 #[derive(Default)]
 pub(crate) struct Steps {
     done: Vec<Step>,
+    skipped: Vec<String>,
 }
 
 struct Step {
@@ -60,7 +61,12 @@ impl Steps {
         result.with_context(|| format!("{name} failed"))
     }
 
-    /// Returns one line for each step, and the total.
+    /// Adds what was skipped to the summary, one line each.
+    pub(crate) fn skipped(&mut self, lines: Vec<String>) {
+        self.skipped.extend(lines);
+    }
+
+    /// Returns one line for each step, the total, and what was skipped.
     pub(crate) fn summary(&self) -> String {
         let mut table = format!("{:<12} {:>9}\n", "step", "seconds");
         for Step { name, duration, outcome } in &self.done {
@@ -73,6 +79,9 @@ impl Steps {
         }
         let total: Duration = self.done.iter().map(|step| step.duration).sum();
         let _ = writeln!(table, "{:<12} {:>9.1}", "total", total.as_secs_f64());
+        if !self.skipped.is_empty() {
+            let _ = writeln!(table, "\nskipped:\n  {}", self.skipped.join("\n  "));
+        }
         table
     }
 }
@@ -100,6 +109,11 @@ mod tests {
         let failed: Vec<_> = table.lines().filter(|line| line.ends_with("  failed")).collect();
         assert_eq!(failed.len(), 1);
         assert!(failed[0].starts_with("bad"));
+        assert!(!table.contains("skipped"));
+
+        steps.skipped(vec!["no tmux (terminal)".to_owned(), "no root (other)".to_owned()]);
+        let table = steps.summary();
+        assert!(table.ends_with("\n\nskipped:\n  no tmux (terminal)\n  no root (other)\n"), "{table}");
     }
 
     #[test]

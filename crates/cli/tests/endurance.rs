@@ -155,7 +155,7 @@ async fn three_hundred_executions_leave_nothing() {
 #[ignore = "minutes long: set CORACLE_SOAK=1"]
 async fn soak_ten_thousand_executions_leave_nothing() {
     if std::env::var_os("CORACLE_SOAK").is_none_or(|value| value != "1") {
-        println!("SKIPPED: CORACLE_SOAK is not 1");
+        coracle_testing::skip::skip("ten thousand executions: CORACLE_SOAK is not 1");
         return;
     }
     endure(500, 10_000).await;

@@ -4,7 +4,6 @@ use serde_json::Value;
 use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
-use std::ops::Deref;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -27,57 +26,40 @@ pub enum As {
     Ordinary,
 }
 
-/// Users that the tests can run as. If a test panics in a loop over them, it prints the user.
-pub struct Everybody(&'static [As]);
-
-/// Both users as root, or else only the current one.
-pub fn everybody() -> Everybody {
-    if rustix::process::geteuid().is_root() {
-        Everybody(&[As::Root, As::Ordinary])
-    } else {
-        println!("SKIPPED as root: the tests do not run as root");
-        Everybody(&[As::Ordinary])
+impl As {
+    /// Root if the tests run as root.
+    pub fn current() -> Self {
+        if rustix::process::geteuid().is_root() { Self::Root } else { Self::Ordinary }
     }
 }
 
-impl Deref for Everybody {
-    type Target = [As];
-
-    fn deref(&self) -> &[As] {
-        self.0
+/// Runs a test as root, or skips it if the tests do not run as root.
+pub fn as_root(test: fn(As)) {
+    match As::current() {
+        As::Root => test(As::Root),
+        As::Ordinary => crate::skip::skip("as root: the tests do not run as root"),
     }
 }
 
-impl IntoIterator for Everybody {
-    type Item = &'static As;
-    type IntoIter = Turns;
+/// Makes two tests of a function that takes the user: `name::as_root` and `name::as_ordinary_user`. Attributes before
+/// the name apply to both.
+#[macro_export]
+macro_rules! each_user {
+    ($(#[$attribute:meta])* $name:ident) => {
+        mod $name {
+            #[test]
+            $(#[$attribute])*
+            fn as_root() {
+                $crate::harness::as_root(super::$name);
+            }
 
-    fn into_iter(self) -> Turns {
-        Turns { next: self.0.iter(), current: None }
-    }
-}
-
-/// Loop over [`Everybody`].
-pub struct Turns {
-    next: std::slice::Iter<'static, As>,
-    current: Option<&'static As>,
-}
-
-impl Iterator for Turns {
-    type Item = &'static As;
-
-    fn next(&mut self) -> Option<&'static As> {
-        self.current = self.next.next();
-        self.current
-    }
-}
-
-impl Drop for Turns {
-    fn drop(&mut self) {
-        if let Some(who) = self.current.filter(|_| std::thread::panicking()) {
-            eprintln!("this failed as {who:?}");
+            #[test]
+            $(#[$attribute])*
+            fn as_ordinary_user() {
+                super::$name($crate::harness::As::Ordinary);
+            }
         }
-    }
+    };
 }
 
 /// The program with its own data folder and workspace.

@@ -1,8 +1,9 @@
 //! Support that the tests of several crates share. It is only ever a dev-dependency.
 //!
-//! Start with [`harness`], which runs the real program as root and as an ordinary user. [`outcome`] and [`place`] build
-//! on it, and [`lab`] has an engine in the test process. [`backend_contract`] and [`mutation`] are for the crates below
-//! the program. Support for a single test program belongs to that program.
+//! Start with [`harness`], which runs the real program as root and as an ordinary user; [`each_user`] makes one test of
+//! each. [`outcome`] and [`place`] build on it, and [`lab`] has an engine in the test process. [`backend_contract`] and
+//! [`mutation`] are for the crates below the program. What cannot run on a machine calls [`skip::skip`]. Support for a
+//! single test program belongs to that program.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue should panic")]
 
@@ -14,4 +15,5 @@ pub mod mutation;
 pub mod ordinary_user;
 pub mod outcome;
 pub mod place;
+pub mod skip;
 pub mod wait;

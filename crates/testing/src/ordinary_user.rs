@@ -8,8 +8,8 @@ use std::sync::{Mutex, PoisonError};
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// Starts this test program again as an ordinary user with the tests of one module, which is given as the caller's
-/// `module_path!()`. The tests named in `but` are left out: the calling one, and those that handle both users
-/// themselves. Does nothing if the current user is an ordinary one.
+/// `module_path!()`. The tests named in `but` are left out, such as the calling one, and so are those of
+/// [`each_user`](crate::each_user). Does nothing if the current user is an ordinary one.
 pub fn run_tests_except(module: &str, but: &[&str]) {
     let words = as_ordinary();
     let Some((setpriv, arguments)) = words.split_first() else {
@@ -25,6 +25,7 @@ pub fn run_tests_except(module: &str, but: &[&str]) {
         .arg(tests)
         .arg(format!("{module}::"))
         .args(but.iter().flat_map(|test| ["--skip".to_owned(), format!("{module}::{test}")]))
+        .args(["--skip", "::as_root", "--skip", "::as_ordinary_user"])
         .env(PROGRAM, program())
         .env("HOME", "/nonexistent")
         .current_dir("/")

@@ -1,6 +1,6 @@
 //! The program with its own current folder, home and data folder.
 
-use crate::harness::{Coracle, everybody};
+use crate::harness::{As, Coracle};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ impl Default for Place {
 impl Place {
     /// Empty folders, for root if the tests run as root.
     pub fn new() -> Self {
-        let coracle = Coracle::new(everybody()[0]);
+        let coracle = Coracle::new(As::current());
         let place = Self { coracle, variables: Vec::new() };
         place.put_below(&place.user(), ".keep", "");
         place

@@ -5,9 +5,8 @@
 
 use anyhow::Result;
 
-use crate::metadata::{cargo, repository};
+use crate::metadata::cargo;
 use crate::steps::Steps;
-use crate::test_environment;
 use crate::test_servers::{self, FOLDER};
 
 pub(super) fn run(steps: &mut Steps, filters: &[String]) -> Result<()> {
@@ -22,6 +21,5 @@ pub(super) fn run(steps: &mut Steps, filters: &[String]) -> Result<()> {
         .args(filters)
         .env("CORACLE_SOAK", "1")
         .env(FOLDER, test_servers::folder()?);
-    let home = repository().join("target");
-    steps.step("soak", "cargo test --workspace -- --include-ignored", || test_environment::run(&soak, &home))
+    super::test::run_tests(steps, "soak", "cargo test --workspace -- --include-ignored", &mut soak)
 }

@@ -1,16 +1,22 @@
 //! `cargo xtask test`: everything that must pass before a change is merged.
 
+use std::process::Command;
+
 use anyhow::{Result, bail};
 
 use super::check;
 use crate::metadata::{Metadata, Resolve, cargo, repository};
+use crate::skipped::{self, Skipped};
 use crate::steps::Steps;
 use crate::test_servers::{self, FOLDER};
 use crate::{documents, needs, test_environment};
 
 /// `cargo xtask needs`: installs what the tests need.
 pub(super) fn needs(steps: &mut Steps) -> Result<()> {
-    steps.step("needs", "programs that the tests need", needs::install)?;
+    let mut missing = Vec::new();
+    let installed = steps.step("needs", "programs that the tests need", || needs::install(&mut missing));
+    steps.skipped(missing);
+    installed?;
     steps.step("servers", "third-party MCP servers and packages for the tests", test_servers::install)
 }
 
@@ -22,10 +28,19 @@ pub(super) fn run(steps: &mut Steps) -> Result<()> {
     steps.command("build", cargo().args(["build", "--workspace", "--all-targets", "--locked"]))?;
     let mut tests = cargo();
     tests.args(["test", "--workspace", "--locked", "--no-fail-fast"]).env(FOLDER, test_servers::folder()?);
-    let home = repository().join("target");
-    steps.step("test", "cargo test --workspace", || test_environment::run(&tests, &home))?;
+    run_tests(steps, "test", "cargo test --workspace", &mut tests)?;
     examples(steps, &[])?;
     check::docs(steps)
+}
+
+/// Runs tests, and adds what they skip to the summary.
+pub(super) fn run_tests(steps: &mut Steps, name: &'static str, subject: &str, tests: &mut Command) -> Result<()> {
+    let skipped = Skipped::new()?;
+    tests.env(skipped::VARIABLE, skipped.path());
+    let home = repository().join("target");
+    let result = steps.step(name, subject, || test_environment::run(tests, &home));
+    steps.skipped(skipped.lines()?);
+    result
 }
 
 /// `cargo xtask examples`: the commands in the documents, run with the `coracle` in a folder or with the debug build.

@@ -1,6 +1,7 @@
 //! `coracle bench tokens` on real servers: every task has the same result in all three ways, and code saves tokens.
 
-use coracle_testing::harness::{Coracle, everybody};
+use coracle_testing::each_user;
+use coracle_testing::harness::{As, Coracle};
 use coracle_testing::place::installed;
 use serde_json::{Value, json};
 use std::fs;
@@ -33,11 +34,9 @@ fn settings(coracle: &Coracle, settings: &Value) {
     coracle.own(&path);
 }
 
-#[test]
-fn all_tasks_have_equal_results_and_code_saves_tokens() {
-    for who in everybody() {
-        all_tasks(&Coracle::new(*who));
-    }
+each_user!(all_tasks_have_equal_results_and_code_saves_tokens);
+fn all_tasks_have_equal_results_and_code_saves_tokens(who: As) {
+    all_tasks(&Coracle::new(who));
 }
 
 fn all_tasks(coracle: &Coracle) {
@@ -76,7 +75,7 @@ fn all_tasks(coracle: &Coracle) {
 
 #[test]
 fn the_definitions_of_own_servers_are_counted() {
-    let coracle = Coracle::new(everybody()[0]);
+    let coracle = Coracle::new(As::current());
     let time = installed("venv/bin/mcp-server-time");
     let git = installed("venv/bin/mcp-server-git");
     settings(
@@ -104,7 +103,7 @@ fn the_definitions_of_own_servers_are_counted() {
 
 #[test]
 fn wrong_results_are_reported() {
-    let coracle = Coracle::new(everybody()[0]);
+    let coracle = Coracle::new(As::current());
     let folder = coracle.workspace();
     let tasks = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/tasks");
     fs::copy(tasks.join("world.py"), folder.join("world.py")).unwrap();
@@ -136,7 +135,7 @@ fn wrong_results_are_reported() {
 
 #[test]
 fn missing_files_are_named() {
-    let coracle = Coracle::new(everybody()[0]);
+    let coracle = Coracle::new(As::current());
     let run = |arguments: &[&str]| coracle.command().args(["bench", "tokens"]).args(arguments).output().unwrap();
     let output = run(&["--only", "sum", "--servers", "/nowhere"]);
     let text = String::from_utf8(output.stdout).unwrap();
@@ -155,7 +154,7 @@ fn missing_files_are_named() {
 
 #[test]
 fn tools_are_found_in_a_set() {
-    let coracle = Coracle::new(everybody()[0]);
+    let coracle = Coracle::new(As::current());
     let folder = coracle.workspace();
     let tool = |number: u32| {
         json!({

@@ -1,6 +1,7 @@
 //! `coracle doctor`: results on this machine, and messages if nothing works.
 
-use coracle_testing::harness::{As, Coracle, everybody};
+use coracle_testing::each_user;
+use coracle_testing::harness::{As, Coracle};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -14,89 +15,76 @@ fn check<'a>(tier: &'a Value, name: &str) -> &'a Value {
     checks.into_iter().flatten().find(|check| check["name"] == name).unwrap_or_else(|| panic!("no {name} in {tier:#}"))
 }
 
-#[test]
-fn a_working_tier_is_safe_and_has_all_essential_checks() {
-    for who in everybody() {
-        let output = Coracle::new(*who).command().args(["doctor", "--json"]).output().unwrap();
-        let found = diagnosis(&output);
-        assert_eq!(output.status.code(), Some(0), "as {who:?}: {found:#}");
-        assert_eq!(found["safe"], true, "as {who:?}: {found:#}");
-        let tier = &found["tiers"][0];
-        assert_eq!(tier["name"], "native");
-        for name in
-            ["python", "namespaces", "host user", "rights", "seccomp", "files", "network", "processes", "open files"]
-        {
-            assert_eq!(check(tier, name)["outcome"], "ok", "as {who:?}: {tier:#}");
-        }
-        for name in ["landlock", "proc", "memory", "bash"] {
-            let check = check(tier, name);
-            assert_ne!(check["outcome"], "failed", "as {who:?}: {tier:#}");
-            assert!(
-                check["outcome"] == "ok" || check["fix"].as_array().is_some_and(|fix| !fix.is_empty()),
-                "{check:#}"
-            );
-        }
-        assert!(tier["start"]["warm_ms"].as_f64().unwrap() > 0.0 && tier["start"]["cold_ms"].as_f64().unwrap() > 0.0);
+each_user!(a_working_tier_is_safe_and_has_all_essential_checks);
+fn a_working_tier_is_safe_and_has_all_essential_checks(who: As) {
+    let output = Coracle::new(who).command().args(["doctor", "--json"]).output().unwrap();
+    let found = diagnosis(&output);
+    assert_eq!(output.status.code(), Some(0), "as {who:?}: {found:#}");
+    assert_eq!(found["safe"], true, "as {who:?}: {found:#}");
+    let tier = &found["tiers"][0];
+    assert_eq!(tier["name"], "native");
+    for name in
+        ["python", "namespaces", "host user", "rights", "seccomp", "files", "network", "processes", "open files"]
+    {
+        assert_eq!(check(tier, name)["outcome"], "ok", "as {who:?}: {tier:#}");
+    }
+    for name in ["landlock", "proc", "memory", "bash"] {
+        let check = check(tier, name);
+        assert_ne!(check["outcome"], "failed", "as {who:?}: {tier:#}");
+        assert!(check["outcome"] == "ok" || check["fix"].as_array().is_some_and(|fix| !fix.is_empty()), "{check:#}");
+    }
+    assert!(tier["start"]["warm_ms"].as_f64().unwrap() > 0.0 && tier["start"]["cold_ms"].as_f64().unwrap() > 0.0);
+}
+
+each_user!(the_table_has_a_line_for_each_check);
+fn the_table_has_a_line_for_each_check(who: As) {
+    let output = Coracle::new(who).command().arg("doctor").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("native: safe"), "as {who:?}: {text}");
+    for name in ["namespaces", "seccomp", "landlock", "memory", "network", "start"] {
+        assert!(text.lines().any(|line| line.contains(name)), "as {who:?}: {text}");
     }
 }
 
-#[test]
-fn the_table_has_a_line_for_each_check() {
-    for who in everybody() {
-        let output = Coracle::new(*who).command().arg("doctor").output().unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
-        assert!(text.contains("native: safe"), "as {who:?}: {text}");
-        for name in ["namespaces", "seccomp", "landlock", "memory", "network", "start"] {
-            assert!(text.lines().any(|line| line.contains(name)), "as {who:?}: {text}");
-        }
-    }
+each_user!(nothing_is_left_behind);
+fn nothing_is_left_behind(who: As) {
+    let coracle = Coracle::new(who);
+    coracle.command().arg("doctor").output().unwrap();
+    let left: Vec<_> =
+        std::fs::read_dir(coracle.home().join("run")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, [".lock"], "as {who:?}");
 }
 
-#[test]
-fn nothing_is_left_behind() {
-    for who in everybody() {
-        let coracle = Coracle::new(*who);
-        coracle.command().arg("doctor").output().unwrap();
-        let left: Vec<_> =
-            std::fs::read_dir(coracle.home().join("run")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        assert_eq!(left, [".lock"], "as {who:?}");
-    }
+each_user!(without_python_no_tier_is_safe_and_the_fix_is_printed);
+fn without_python_no_tier_is_safe_and_the_fix_is_printed(who: As) {
+    let coracle = Coracle::new(who);
+    let mut command = coracle.command();
+    let output = command.env("CORACLE_PYTHON", "/nonexistent").args(["doctor", "--json"]).output().unwrap();
+    let found = diagnosis(&output);
+    assert_eq!((output.status.code(), &found["safe"]), (Some(1), &Value::Bool(false)), "as {who:?}: {found:#}");
+    let tier = &found["tiers"][0];
+    assert_eq!((&tier["verdict"], &tier["start"]), (&Value::from("unavailable"), &Value::Null), "{tier:#}");
+    let python = check(tier, "python");
+    assert!(python["detail"].as_str().unwrap().contains("/nonexistent"), "{python:#}");
+    let fix = python["fix"].to_string();
+    assert!(fix.contains("CORACLE_PYTHON") && fix.contains("install Python 3.10"), "{fix}");
+
+    let text = coracle.command().env("CORACLE_PYTHON", "/nonexistent").arg("doctor").output().unwrap();
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(text.contains("native: does not run") && text.contains("To fix python:"), "{text}");
 }
 
-#[test]
-fn without_python_no_tier_is_safe_and_the_fix_is_printed() {
-    for who in everybody() {
-        let coracle = Coracle::new(*who);
-        let mut command = coracle.command();
-        let output = command.env("CORACLE_PYTHON", "/nonexistent").args(["doctor", "--json"]).output().unwrap();
-        let found = diagnosis(&output);
-        assert_eq!((output.status.code(), &found["safe"]), (Some(1), &Value::Bool(false)), "as {who:?}: {found:#}");
-        let tier = &found["tiers"][0];
-        assert_eq!((&tier["verdict"], &tier["start"]), (&Value::from("unavailable"), &Value::Null), "{tier:#}");
-        let python = check(tier, "python");
-        assert!(python["detail"].as_str().unwrap().contains("/nonexistent"), "{python:#}");
-        let fix = python["fix"].to_string();
-        assert!(fix.contains("CORACLE_PYTHON") && fix.contains("install Python 3.10"), "{fix}");
-
-        let text = coracle.command().env("CORACLE_PYTHON", "/nonexistent").arg("doctor").output().unwrap();
-        let text = String::from_utf8(text.stdout).unwrap();
-        assert!(text.contains("native: does not run") && text.contains("To fix python:"), "{text}");
-    }
-}
-
-#[test]
-fn an_unusable_data_folder_is_reported() {
-    for who in everybody() {
-        let output = Coracle::new(*who)
-            .command()
-            .env("CORACLE_HOME", "/dev/null/coracle")
-            .args(["doctor", "--json"])
-            .output()
-            .unwrap();
-        let found = diagnosis(&output);
-        assert_eq!(output.status.code(), Some(1), "as {who:?}: {found:#}");
-        assert!(found.to_string().contains("set CORACLE_HOME to a folder"), "{found:#}");
-    }
+each_user!(an_unusable_data_folder_is_reported);
+fn an_unusable_data_folder_is_reported(who: As) {
+    let output = Coracle::new(who)
+        .command()
+        .env("CORACLE_HOME", "/dev/null/coracle")
+        .args(["doctor", "--json"])
+        .output()
+        .unwrap();
+    let found = diagnosis(&output);
+    assert_eq!(output.status.code(), Some(1), "as {who:?}: {found:#}");
+    assert!(found.to_string().contains("set CORACLE_HOME to a folder"), "{found:#}");
 }
 
 /// Limits the number of user namespaces for one user, and executes the program.
@@ -115,7 +103,7 @@ os.execv(sys.argv[2], sys.argv[2:])
 fn disabled_user_namespaces_are_reported_with_their_setting() {
     let python = Path::new("/usr/bin/python3");
     if !python.exists() {
-        println!("SKIPPED: {} is not there to play the machine", python.display());
+        coracle_testing::skip::skip("a machine without user namespaces: /usr/bin/python3 is missing");
         return;
     }
     let coracle = Coracle::new(As::Ordinary);

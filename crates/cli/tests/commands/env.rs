@@ -1,6 +1,7 @@
 //! `coracle env` with real installs of wheels that the tests build, so that nothing is downloaded.
 
-use coracle_testing::harness::{As, Coracle, everybody};
+use coracle_testing::each_user;
+use coracle_testing::harness::{As, Coracle};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::fs;
@@ -128,24 +129,23 @@ fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
 
 const TINY: &str = "word = 'first'\ndef fail():\n    raise ValueError('from tiny')\n";
 
-#[test]
-fn installed_packages_can_be_imported_but_not_changed() {
-    for who in everybody() {
-        let place = Place::new(*who);
-        place.wheel("tiny-words", "1.2.3", TINY);
-        let plain = place.coracle.run("python", "import tiny_words", &[]);
-        assert_eq!(plain["error"], "ModuleNotFoundError: No module named 'tiny_words'", "{plain:#}");
-        place.requirements("# ours\n./tiny_words-1.2.3-py3-none-any.whl\n");
-        let said = place.done(&["sync"]);
-        assert!(said.contains("environment 1: 1 package for Python 3."), "{said}");
-        assert!(said.contains("restart running servers to use it"), "{said}");
-        assert_eq!(place.installed(), ["tiny-words 1.2.3"]);
-        assert_eq!(place.entries(), [".lock", "1", "current"]);
-        let packages = place.folder().join("1/packages");
-        assert!(!packages.join("bin").exists(), "scripts name an interpreter of the host");
-        // A module with the same name in the workspace is not imported, and neither hides the standard library.
-        fs::write(place.coracle.workspace().join("tiny_words.py"), "word = 'planted'").unwrap();
-        let code = "import json, sys, tiny_words
+each_user!(installed_packages_can_be_imported_but_not_changed);
+fn installed_packages_can_be_imported_but_not_changed(who: As) {
+    let place = Place::new(who);
+    place.wheel("tiny-words", "1.2.3", TINY);
+    let plain = place.coracle.run("python", "import tiny_words", &[]);
+    assert_eq!(plain["error"], "ModuleNotFoundError: No module named 'tiny_words'", "{plain:#}");
+    place.requirements("# ours\n./tiny_words-1.2.3-py3-none-any.whl\n");
+    let said = place.done(&["sync"]);
+    assert!(said.contains("environment 1: 1 package for Python 3."), "{said}");
+    assert!(said.contains("restart running servers to use it"), "{said}");
+    assert_eq!(place.installed(), ["tiny-words 1.2.3"]);
+    assert_eq!(place.entries(), [".lock", "1", "current"]);
+    let packages = place.folder().join("1/packages");
+    assert!(!packages.join("bin").exists(), "scripts name an interpreter of the host");
+    // A module with the same name in the workspace is not imported, and neither hides the standard library.
+    fs::write(place.coracle.workspace().join("tiny_words.py"), "word = 'planted'").unwrap();
+    let code = "import json, sys, tiny_words
 def attempt(path):
     try:
         open(path, 'w').close()
@@ -155,124 +155,117 @@ def attempt(path):
 [tiny_words.word, tiny_words.__file__, tiny_words.__cached__.endswith('.pyc'),
  [attempt(path) for path in ('/environment/new', '/environment/tiny_words.py', '/workspace/new')],
  sys.path.index('/coracle') < sys.path.index('/environment') < sys.path.index('/workspace')]";
-        let seen = place.coracle.python(code);
-        let expected = json!(["first", "/environment/tiny_words.py", true, ["refused", "refused", "done"], true]);
-        assert_eq!(seen, expected, "as {who:?}");
-        let failed = place.coracle.run("python", "import tiny_words\ntiny_words.fail()", &[]);
-        assert!(
-            failed["traceback"].as_str().unwrap().contains("File \"/environment/tiny_words.py\", line 3"),
-            "{failed:#}"
-        );
-    }
+    let seen = place.coracle.python(code);
+    let expected = json!(["first", "/environment/tiny_words.py", true, ["refused", "refused", "done"], true]);
+    assert_eq!(seen, expected, "as {who:?}");
+    let failed = place.coracle.run("python", "import tiny_words\ntiny_words.fail()", &[]);
+    assert!(
+        failed["traceback"].as_str().unwrap().contains("File \"/environment/tiny_words.py\", line 3"),
+        "{failed:#}"
+    );
 }
 
+each_user!(uv_is_used_if_it_is_on_the_path);
 /// With a real `uv`, which takes precedence over `pip`. Files are copied from its cache, not linked.
-#[test]
-fn uv_is_used_if_it_is_on_the_path() {
-    for who in everybody() {
-        let place = Place::new(*who);
-        place.wheel("tiny-words", "1.2.3", TINY);
-        let bin = place.wheels.join("bin");
-        fs::create_dir(&bin).unwrap();
-        fs::set_permissions(&bin, fs::Permissions::from_mode(0o755)).unwrap();
-        fs::copy(coracle_testing::installed::path("venv-api/bin/uv"), bin.join("uv")).unwrap();
-        let sync = || {
-            let mut command = place.command(&["env", "sync"]);
-            command.env("PATH", format!("{}:/usr/bin:/bin", bin.display())).env("UV_OFFLINE", "1");
-            command.env("UV_NO_INDEX", "1").env("UV_FIND_LINKS", &place.wheels);
-            let output = command.output().unwrap();
-            (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
-        };
-        place.requirements("tiny-words >= 1.2\n");
-        let (code, said) = sync();
-        assert_eq!(code, Some(0), "as {who:?}: {said}");
-        assert_eq!(place.list()["current"]["made_by"], "uv", "{:#}", place.list());
-        assert_eq!(place.installed(), ["tiny-words 1.2.3"]);
-        let seen = place.coracle.python("import tiny_words; [tiny_words.word, tiny_words.__file__]");
-        assert_eq!(seen, json!(["first", "/environment/tiny_words.py"]), "as {who:?}");
-        let file = fs::metadata(place.folder().join("1/packages/tiny_words.py")).unwrap();
-        assert_eq!(std::os::unix::fs::MetadataExt::nlink(&file), 1, "changes in the cache would affect it");
-        // Failures are reported in uv's words and change nothing.
-        place.requirements("tiny-words >= 2\n");
-        let (code, said) = sync();
-        assert_eq!(code, Some(125), "as {who:?}: {said}");
-        assert!(said.contains("tiny-words"), "{said}");
-        assert_eq!(place.installed(), ["tiny-words 1.2.3"]);
-        // Packages that must be built are not installed.
-        let source = place.wheels.join("grown");
-        fs::create_dir(&source).unwrap();
-        fs::set_permissions(&source, fs::Permissions::from_mode(0o755)).unwrap();
-        let trace = place.coracle.workspace().join("built");
-        fs::write(source.join("setup.py"), format!("open({trace:?}, 'w').close()")).unwrap();
-        place.requirements("./grown\n");
-        let (code, said) = sync();
-        assert_eq!((code, trace.exists()), (Some(125), false), "as {who:?}: {said}");
-        assert_eq!(place.installed(), ["tiny-words 1.2.3"]);
-    }
+fn uv_is_used_if_it_is_on_the_path(who: As) {
+    let place = Place::new(who);
+    place.wheel("tiny-words", "1.2.3", TINY);
+    let bin = place.wheels.join("bin");
+    fs::create_dir(&bin).unwrap();
+    fs::set_permissions(&bin, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::copy(coracle_testing::installed::path("venv-api/bin/uv"), bin.join("uv")).unwrap();
+    let sync = || {
+        let mut command = place.command(&["env", "sync"]);
+        command.env("PATH", format!("{}:/usr/bin:/bin", bin.display())).env("UV_OFFLINE", "1");
+        command.env("UV_NO_INDEX", "1").env("UV_FIND_LINKS", &place.wheels);
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    place.requirements("tiny-words >= 1.2\n");
+    let (code, said) = sync();
+    assert_eq!(code, Some(0), "as {who:?}: {said}");
+    assert_eq!(place.list()["current"]["made_by"], "uv", "{:#}", place.list());
+    assert_eq!(place.installed(), ["tiny-words 1.2.3"]);
+    let seen = place.coracle.python("import tiny_words; [tiny_words.word, tiny_words.__file__]");
+    assert_eq!(seen, json!(["first", "/environment/tiny_words.py"]), "as {who:?}");
+    let file = fs::metadata(place.folder().join("1/packages/tiny_words.py")).unwrap();
+    assert_eq!(std::os::unix::fs::MetadataExt::nlink(&file), 1, "changes in the cache would affect it");
+    // Failures are reported in uv's words and change nothing.
+    place.requirements("tiny-words >= 2\n");
+    let (code, said) = sync();
+    assert_eq!(code, Some(125), "as {who:?}: {said}");
+    assert!(said.contains("tiny-words"), "{said}");
+    assert_eq!(place.installed(), ["tiny-words 1.2.3"]);
+    // Packages that must be built are not installed.
+    let source = place.wheels.join("grown");
+    fs::create_dir(&source).unwrap();
+    fs::set_permissions(&source, fs::Permissions::from_mode(0o755)).unwrap();
+    let trace = place.coracle.workspace().join("built");
+    fs::write(source.join("setup.py"), format!("open({trace:?}, 'w').close()")).unwrap();
+    place.requirements("./grown\n");
+    let (code, said) = sync();
+    assert_eq!((code, trace.exists()), (Some(125), false), "as {who:?}: {said}");
+    assert_eq!(place.installed(), ["tiny-words 1.2.3"]);
 }
 
-#[test]
-fn a_failed_sync_keeps_the_old_environment() {
-    for who in everybody() {
-        let place = Place::new(*who);
-        place.wheel("tiny-words", "1.0", TINY);
-        place.requirements("tiny-words\n");
-        place.done(&["sync"]);
-        place.requirements("tiny-words\nno-such-package-here\n");
-        let failed = place.env(&["sync"]);
-        let said = String::from_utf8_lossy(&failed.stderr).into_owned();
-        assert_eq!(failed.status.code(), Some(125), "{said}");
-        assert!(said.contains("the environment is unchanged") && said.contains("no-such-package-here"), "{said}");
-        assert!(said.contains("hint: "), "{said}");
-        assert_eq!(place.installed(), ["tiny-words 1.0"]);
-        assert_eq!(place.entries(), [".lock", "1", "current"], "as {who:?}");
-        assert_eq!(place.coracle.python("import tiny_words\ntiny_words.word"), "first");
-        // So does a missing file, and an invalid requirements file.
-        place.settings(&json!({ "execution": { "requirements": place.wheels.join("missing.txt") } }));
-        let failed = place.env(&["sync"]);
-        assert_eq!(failed.status.code(), Some(2), "{failed:?}");
-        assert!(String::from_utf8_lossy(&failed.stderr).contains("execution.requirements"), "{failed:?}");
-        assert_eq!(place.installed(), ["tiny-words 1.0"]);
-    }
+each_user!(a_failed_sync_keeps_the_old_environment);
+fn a_failed_sync_keeps_the_old_environment(who: As) {
+    let place = Place::new(who);
+    place.wheel("tiny-words", "1.0", TINY);
+    place.requirements("tiny-words\n");
+    place.done(&["sync"]);
+    place.requirements("tiny-words\nno-such-package-here\n");
+    let failed = place.env(&["sync"]);
+    let said = String::from_utf8_lossy(&failed.stderr).into_owned();
+    assert_eq!(failed.status.code(), Some(125), "{said}");
+    assert!(said.contains("the environment is unchanged") && said.contains("no-such-package-here"), "{said}");
+    assert!(said.contains("hint: "), "{said}");
+    assert_eq!(place.installed(), ["tiny-words 1.0"]);
+    assert_eq!(place.entries(), [".lock", "1", "current"], "as {who:?}");
+    assert_eq!(place.coracle.python("import tiny_words\ntiny_words.word"), "first");
+    // So does a missing file, and an invalid requirements file.
+    place.settings(&json!({ "execution": { "requirements": place.wheels.join("missing.txt") } }));
+    let failed = place.env(&["sync"]);
+    assert_eq!(failed.status.code(), Some(2), "{failed:?}");
+    assert!(String::from_utf8_lossy(&failed.stderr).contains("execution.requirements"), "{failed:?}");
+    assert_eq!(place.installed(), ["tiny-words 1.0"]);
 }
 
-#[test]
-fn an_interrupted_sync_keeps_the_old_environment() {
-    for who in everybody() {
-        let place = Place::new(*who);
-        place.wheel("tiny-words", "1.0", TINY);
-        place.requirements("tiny-words\n");
-        place.done(&["sync"]);
-        let path = format!("{}:/usr/bin:/bin", place.stuck().display());
-        for (signal, status) in [(Signal::INT, Some(130)), (Signal::KILL, None)] {
-            let begun = place.coracle.workspace().join("begun");
-            let _ = fs::remove_file(&begun);
-            let mut command = place.command(&["env", "sync"]);
-            let mut child = command.env("PATH", &path).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-            eventually("the installer begins", || begun.exists());
-            // Meanwhile no other command can change the environment, but all can use it.
-            let second = place.env(&["sync"]);
-            assert_eq!(second.status.code(), Some(2), "{second:?}");
-            assert!(String::from_utf8_lossy(&second.stderr).contains("changed by another process"), "{second:?}");
-            assert_eq!(place.coracle.python("import tiny_words\ntiny_words.word"), "first");
-            let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
-            kill_process(pid, signal).unwrap();
-            assert_eq!(child.wait().unwrap().code(), status, "as {who:?}");
-            assert_eq!(place.installed(), ["tiny-words 1.0"]);
-            assert_eq!(place.coracle.python("import tiny_words\ntiny_words.word"), "first");
-            if signal == Signal::INT {
-                assert_eq!(place.entries(), [".lock", "1", "current"], "as {who:?}");
-                assert_eq!(running_in(&place.folder()), 0, "the installer is still running");
-            }
-        }
-        for process in processes_in(&place.folder()) {
-            kill_process(process, Signal::KILL).unwrap();
-        }
-        assert!(place.entries().iter().any(|name| name.starts_with(".new-")), "a killed sync leaves its partial files");
-        place.done(&["sync"]);
-        assert_eq!(place.entries(), [".lock", "1", "2", "current"], "as {who:?}");
+each_user!(an_interrupted_sync_keeps_the_old_environment);
+fn an_interrupted_sync_keeps_the_old_environment(who: As) {
+    let place = Place::new(who);
+    place.wheel("tiny-words", "1.0", TINY);
+    place.requirements("tiny-words\n");
+    place.done(&["sync"]);
+    let path = format!("{}:/usr/bin:/bin", place.stuck().display());
+    for (signal, status) in [(Signal::INT, Some(130)), (Signal::KILL, None)] {
+        let begun = place.coracle.workspace().join("begun");
+        let _ = fs::remove_file(&begun);
+        let mut command = place.command(&["env", "sync"]);
+        let mut child = command.env("PATH", &path).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        eventually("the installer begins", || begun.exists());
+        // Meanwhile no other command can change the environment, but all can use it.
+        let second = place.env(&["sync"]);
+        assert_eq!(second.status.code(), Some(2), "{second:?}");
+        assert!(String::from_utf8_lossy(&second.stderr).contains("changed by another process"), "{second:?}");
         assert_eq!(place.coracle.python("import tiny_words\ntiny_words.word"), "first");
+        let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+        assert_eq!(child.wait().unwrap().code(), status, "as {who:?}");
+        assert_eq!(place.installed(), ["tiny-words 1.0"]);
+        assert_eq!(place.coracle.python("import tiny_words\ntiny_words.word"), "first");
+        if signal == Signal::INT {
+            assert_eq!(place.entries(), [".lock", "1", "current"], "as {who:?}");
+            assert_eq!(running_in(&place.folder()), 0, "the installer is still running");
+        }
     }
+    for process in processes_in(&place.folder()) {
+        kill_process(process, Signal::KILL).unwrap();
+    }
+    assert!(place.entries().iter().any(|name| name.starts_with(".new-")), "a killed sync leaves its partial files");
+    place.done(&["sync"]);
+    assert_eq!(place.entries(), [".lock", "1", "2", "current"], "as {who:?}");
+    assert_eq!(place.coracle.python("import tiny_words\ntiny_words.word"), "first");
 }
 
 /// Processes with this folder in their command line.
@@ -294,7 +287,7 @@ fn running_in(folder: &Path) -> usize {
 
 #[test]
 fn packages_are_added_and_removed() {
-    let place = Place::new(everybody()[0]);
+    let place = Place::new(As::current());
     for name in USUAL {
         place.wheel(name, "9.0", "");
     }
@@ -338,7 +331,7 @@ fn packages_are_added_and_removed() {
 
 #[test]
 fn an_environment_for_another_python_is_ignored_with_a_warning() {
-    let place = Place::new(everybody()[0]);
+    let place = Place::new(As::current());
     place.wheel("tiny-words", "1.0", TINY);
     place.requirements("tiny-words\n");
     place.done(&["sync"]);
@@ -368,7 +361,7 @@ fn an_environment_for_another_python_is_ignored_with_a_warning() {
 
 #[test]
 fn a_missing_module_has_a_hint() {
-    let place = Place::new(everybody()[0]);
+    let place = Place::new(As::current());
     let hint = |code: &str| {
         let output = place.command(&["exec", "--json", "-c", code]).output().unwrap();
         let execution: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -383,100 +376,94 @@ fn a_missing_module_has_a_hint() {
     assert_eq!((plain.stdout.as_slice(), plain.stderr.as_slice()), (&b"1\n"[..], &b""[..]));
 }
 
+each_user!(operator_modules_can_be_imported);
 /// The operator's modules can be imported, and hide neither Python's own nor installed ones.
-#[test]
-fn operator_modules_can_be_imported() {
-    for who in everybody() {
-        let place = Place::new(*who);
-        place.wheel("tiny-words", "1.0", TINY);
-        let tools = place.wheels.join("tools");
-        fs::create_dir(&tools).unwrap();
-        fs::set_permissions(&tools, fs::Permissions::from_mode(0o755)).unwrap();
-        for (name, text) in [("json", "planted = 1"), ("tiny_words", "word = 'planted'"), ("house", "rule = 'one'")] {
-            fs::write(tools.join(format!("{name}.py")), text).unwrap();
-        }
-        fs::write(place.coracle.workspace().join("house.py"), "rule = 'planted'").unwrap();
-        let code = "import sys, json, house\n[house.rule, hasattr(json, 'planted')]";
-        assert_eq!(place.coracle.python(code), json!(["planted", false]), "without the setting, as {who:?}");
-        fs::write(place.wheels.join("requirements.txt"), "tiny-words").unwrap();
-        let requirements = place.wheels.join("requirements.txt");
-        place.settings(&json!({ "execution": { "tools_dir": tools, "requirements": requirements } }));
-        place.done(&["sync"]);
-        let code = format!("{code} + [__import__('tiny_words').word]");
-        assert_eq!(place.coracle.python(&code), json!(["one", false, "first"]), "as {who:?}");
+fn operator_modules_can_be_imported(who: As) {
+    let place = Place::new(who);
+    place.wheel("tiny-words", "1.0", TINY);
+    let tools = place.wheels.join("tools");
+    fs::create_dir(&tools).unwrap();
+    fs::set_permissions(&tools, fs::Permissions::from_mode(0o755)).unwrap();
+    for (name, text) in [("json", "planted = 1"), ("tiny_words", "word = 'planted'"), ("house", "rule = 'one'")] {
+        fs::write(tools.join(format!("{name}.py")), text).unwrap();
     }
+    fs::write(place.coracle.workspace().join("house.py"), "rule = 'planted'").unwrap();
+    let code = "import sys, json, house\n[house.rule, hasattr(json, 'planted')]";
+    assert_eq!(place.coracle.python(code), json!(["planted", false]), "without the setting, as {who:?}");
+    fs::write(place.wheels.join("requirements.txt"), "tiny-words").unwrap();
+    let requirements = place.wheels.join("requirements.txt");
+    place.settings(&json!({ "execution": { "tools_dir": tools, "requirements": requirements } }));
+    place.done(&["sync"]);
+    let code = format!("{code} + [__import__('tiny_words').word]");
+    assert_eq!(place.coracle.python(&code), json!(["one", false, "first"]), "as {who:?}");
 }
 
+each_user!(child_processes_use_the_same_python_and_packages);
 /// Scripts that code writes and starts, from bash or Python, use the same Python.
-#[test]
-fn child_processes_use_the_same_python_and_packages() {
-    for who in everybody() {
-        let place = Place::new(*who);
-        place.wheel("tiny-words", "1.0", TINY);
-        fs::write(place.wheels.join("requirements.txt"), "tiny-words").unwrap();
-        let requirements = place.wheels.join("requirements.txt");
-        let script = "import sys, tiny_words\nprint(tiny_words.word, *sys.version_info[:3], sys.executable)\n";
-        fs::write(place.coracle.workspace().join("script.py"), script).unwrap();
-        let names = ["python", "python3", "/usr/bin/env python", "/usr/bin/env python3"];
-        let bash = names.map(|name| format!("{name} script.py")).join("; ");
-        let without = place.coracle.run("bash", &bash, &[]);
-        assert!(without["stderr"].as_str().unwrap().contains("No module named 'tiny_words'"), "{without:#}");
-        place.settings(&json!({ "execution": { "requirements": requirements } }));
-        place.done(&["sync"]);
-        let own = place.coracle.python("import sys\n'%d %d %d' % sys.version_info[:3]");
-        let line = format!("first {} /coracle/bin/python", own.as_str().unwrap());
-        let execution = place.coracle.run("bash", &bash, &[]);
-        let lines: Vec<&str> = execution["stdout"].as_str().unwrap().lines().collect();
-        assert_eq!(lines.len(), 4, "as {who:?}: {execution:#}");
-        assert!(lines.iter().all(|said| said.starts_with(&line)), "as {who:?}: {execution:#}");
-        let code = "import subprocess, sys\nfrom multiprocessing import get_context
+fn child_processes_use_the_same_python_and_packages(who: As) {
+    let place = Place::new(who);
+    place.wheel("tiny-words", "1.0", TINY);
+    fs::write(place.wheels.join("requirements.txt"), "tiny-words").unwrap();
+    let requirements = place.wheels.join("requirements.txt");
+    let script = "import sys, tiny_words\nprint(tiny_words.word, *sys.version_info[:3], sys.executable)\n";
+    fs::write(place.coracle.workspace().join("script.py"), script).unwrap();
+    let names = ["python", "python3", "/usr/bin/env python", "/usr/bin/env python3"];
+    let bash = names.map(|name| format!("{name} script.py")).join("; ");
+    let without = place.coracle.run("bash", &bash, &[]);
+    assert!(without["stderr"].as_str().unwrap().contains("No module named 'tiny_words'"), "{without:#}");
+    place.settings(&json!({ "execution": { "requirements": requirements } }));
+    place.done(&["sync"]);
+    let own = place.coracle.python("import sys\n'%d %d %d' % sys.version_info[:3]");
+    let line = format!("first {} /coracle/bin/python", own.as_str().unwrap());
+    let execution = place.coracle.run("bash", &bash, &[]);
+    let lines: Vec<&str> = execution["stdout"].as_str().unwrap().lines().collect();
+    assert_eq!(lines.len(), 4, "as {who:?}: {execution:#}");
+    assert!(lines.iter().all(|said| said.starts_with(&line)), "as {who:?}: {execution:#}");
+    let code = "import subprocess, sys\nfrom multiprocessing import get_context
 def run(*command):
     return subprocess.run([*command, 'script.py'], capture_output=True, text=True, check=True).stdout.strip()
 with get_context('spawn').Pool(1) as pool:
     spawned = pool.apply(eval, ('__import__(\"tiny_words\").word',))
 [run(sys.executable), run('python'), spawned]";
-        let execution = place.coracle.run("python", code, &[]);
-        let ran = |name: &str| format!("first {} /coracle/bin/{name}", own.as_str().unwrap());
-        assert_eq!(execution["result"], json!([ran("python"), ran("python"), "first"]), "as {who:?}: {execution:#}");
-    }
+    let execution = place.coracle.run("python", code, &[]);
+    let ran = |name: &str| format!("first {} /coracle/bin/{name}", own.as_str().unwrap());
+    assert_eq!(execution["result"], json!([ran("python"), ran("python"), "first"]), "as {who:?}: {execution:#}");
 }
 
+each_user!(a_server_preloads_configured_modules);
 /// Preloaded modules are there before the code imports them, once in every sandbox.
-#[test]
-fn a_server_preloads_configured_modules() {
-    for who in everybody() {
-        let place = Place::new(*who);
-        place.wheel("tiny-words", "1.0", TINY);
-        place.wheel("broken-words", "1.0", "raise ValueError('no')");
-        place.wheel(
-            "busy-words",
-            "1.0",
-            "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()",
-        );
-        fs::write(place.wheels.join("requirements.txt"), "tiny-words\nbroken-words\nbusy-words\n").unwrap();
-        let requirements = place.wheels.join("requirements.txt");
-        let settings = |preload: &[&str]| {
-            place.settings(&json!({ "execution": { "requirements": requirements, "preload": preload } }));
-        };
-        settings(&["tiny_words", "broken_words", "missing_words"]);
-        place.done(&["sync"]);
-        let look = "import sys; [name in sys.modules for name in ('tiny_words', 'broken_words', 'decimal')]";
-        let (answer, said) = ask(&place, look);
-        assert_eq!(answer, json!([true, false, true]), "as {who:?}: {said}");
-        for module in ["broken_words", "missing_words"] {
-            assert!(said.contains(&format!("execution.preload: cannot import {module} in advance")), "{said}");
-        }
-        assert!(!said.contains("import tiny_words"), "{said}");
-        settings(&[]);
-        // Without preloading, the first sandbox does not wait for a zygote.
-        assert_eq!(ask(&place, look).0, json!([false, false, false]), "as {who:?}");
-        settings(&["busy_words"]);
-        let (_, said) = ask(&place, "1");
-        assert!(said.contains("execution.preload: busy_words starts threads"), "as {who:?}: {said}");
-        settings(&["os; import x"]);
-        let output = place.command(&["mcp"]).output().unwrap();
-        assert_eq!(output.status.code(), Some(2), "{output:?}");
+fn a_server_preloads_configured_modules(who: As) {
+    let place = Place::new(who);
+    place.wheel("tiny-words", "1.0", TINY);
+    place.wheel("broken-words", "1.0", "raise ValueError('no')");
+    place.wheel(
+        "busy-words",
+        "1.0",
+        "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()",
+    );
+    fs::write(place.wheels.join("requirements.txt"), "tiny-words\nbroken-words\nbusy-words\n").unwrap();
+    let requirements = place.wheels.join("requirements.txt");
+    let settings = |preload: &[&str]| {
+        place.settings(&json!({ "execution": { "requirements": requirements, "preload": preload } }));
+    };
+    settings(&["tiny_words", "broken_words", "missing_words"]);
+    place.done(&["sync"]);
+    let look = "import sys; [name in sys.modules for name in ('tiny_words', 'broken_words', 'decimal')]";
+    let (answer, said) = ask(&place, look);
+    assert_eq!(answer, json!([true, false, true]), "as {who:?}: {said}");
+    for module in ["broken_words", "missing_words"] {
+        assert!(said.contains(&format!("execution.preload: cannot import {module} in advance")), "{said}");
     }
+    assert!(!said.contains("import tiny_words"), "{said}");
+    settings(&[]);
+    // Without preloading, the first sandbox does not wait for a zygote.
+    assert_eq!(ask(&place, look).0, json!([false, false, false]), "as {who:?}");
+    settings(&["busy_words"]);
+    let (_, said) = ask(&place, "1");
+    assert!(said.contains("execution.preload: busy_words starts threads"), "as {who:?}: {said}");
+    settings(&["os; import x"]);
+    let output = place.command(&["mcp"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
 }
 
 /// Runs code on a server, and returns its result and all other output.

@@ -2,7 +2,7 @@
 //!
 //! `npx` and `uvx` would download the servers; here they start those that `cargo xtask needs` has installed.
 
-use coracle_testing::harness::{Coracle, everybody};
+use coracle_testing::harness::{As, Coracle};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ fn the_program_of_the_readme() {
     let readme = fs::read_to_string(examples().join("../README.md")).unwrap();
     let program = readme.split_once("```python\n").unwrap().1.split_once("```").unwrap().0;
     assert_eq!(program.lines().count(), 6, "{program}");
-    let (coracle, launchers) = (Coracle::new(everybody()[0]), launchers());
+    let (coracle, launchers) = (Coracle::new(As::current()), launchers());
     let folder = coracle.workspace().join("readme");
     let copied =
         Command::new("cp").arg("-r").arg(examples().join("02-multi-tool-chain")).arg(&folder).status().unwrap();
@@ -54,7 +54,7 @@ fn the_program_of_the_readme() {
 
 /// Runs a program of an example on a copy of its folder, once for each expected output.
 fn runs(example: &str, program: &str) {
-    let (coracle, launchers) = (Coracle::new(everybody()[0]), launchers());
+    let (coracle, launchers) = (Coracle::new(As::current()), launchers());
     let folder = coracle.workspace().join(example);
     let copied = Command::new("cp").arg("-r").arg(examples().join(example)).arg(&folder).status().unwrap();
     assert!(copied.success());

@@ -1,6 +1,7 @@
 //! Settings have their effect: log, workspaces and folders in sandboxes. Settings without effect cause a warning.
 
-use coracle_testing::harness::{Coracle, everybody};
+use coracle_testing::each_user;
+use coracle_testing::harness::{As, Coracle};
 use coracle_testing::place::{Place, mode};
 use serde_json::json;
 use std::fs;
@@ -108,27 +109,26 @@ fn workspaces_are_in_the_configured_folder() {
     assert!(said.stderr.contains("hint: ") && said.stderr.contains("execution.workspace_dir"), "{said:?}");
 }
 
+each_user!(code_can_read_the_folders_of_the_operator);
 /// In every language, read-only, and without anything else of their origin.
-#[test]
-fn code_can_read_the_folders_of_the_operator() {
-    for who in everybody() {
-        let coracle = Coracle::new(*who);
-        let root = coracle.home().parent().unwrap().to_owned();
-        for (path, text) in [
-            ("operator/skills/pdf/SKILL.md", "# How to read a PDF"),
-            ("operator/tools/shout.py", "def shout(text):\n    return text.upper()\n"),
-            ("operator/tools/shout.ts", "export const shout = (text: string) => text.toUpperCase();\n"),
-            ("operator/secret", "CANARY"),
-        ] {
-            let path = root.join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(&path, text).unwrap();
-            coracle.own(&path);
-        }
-        for folder in ["operator", "operator/skills", "operator/skills/pdf", "operator/tools"] {
-            fs::set_permissions(root.join(folder), fs::Permissions::from_mode(0o755)).unwrap();
-        }
-        let python = "import os, sys
+fn code_can_read_the_folders_of_the_operator(who: As) {
+    let coracle = Coracle::new(who);
+    let root = coracle.home().parent().unwrap().to_owned();
+    for (path, text) in [
+        ("operator/skills/pdf/SKILL.md", "# How to read a PDF"),
+        ("operator/tools/shout.py", "def shout(text):\n    return text.upper()\n"),
+        ("operator/tools/shout.ts", "export const shout = (text: string) => text.toUpperCase();\n"),
+        ("operator/secret", "CANARY"),
+    ] {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        coracle.own(&path);
+    }
+    for folder in ["operator", "operator/skills", "operator/skills/pdf", "operator/tools"] {
+        fs::set_permissions(root.join(folder), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let python = "import os, sys
 sys.path.append('/tools')
 def attempt(act):
     try:
@@ -141,78 +141,75 @@ def seen():
     import shout
     return [open('/skills/pdf/SKILL.md').read(), shout.shout('hi'), sorted(os.listdir('/tools')), os.path.exists('/tools/../secret')]
 [tried, seen() if os.listdir('/tools') else sorted(os.listdir('/skills'))]";
-        let execution = coracle.run("python", python, &[]);
-        let ours = json!(["charts", "data-analysis", "symbolic-math"]);
-        assert_eq!(execution["result"][1], ours, "as {who:?}: without the setting: {execution:#}");
-        let settings = json!({ "execution": {
-            "skills_dir": root.join("operator/skills"), "tools_dir": root.join("operator/tools"),
-        }});
-        let file = coracle.home().join("coracle.yaml");
-        fs::write(&file, settings.to_string()).unwrap();
-        coracle.own(&file);
-        let execution = coracle.run("python", python, &[]);
-        let denied = json!(["OSError", "OSError", "OSError"]);
-        let seen = json!(["# How to read a PDF", "HI", ["shout.py", "shout.ts"], false]);
-        assert_eq!(execution["result"][1], seen, "as {who:?}: {execution:#}");
-        let tried = &execution["result"][0];
-        assert!(*tried == denied || *tried == json!(vec!["PermissionError"; 3]), "as {who:?}: {tried}");
-        let code = "import { shout } from '/tools/shout.ts'; [shout('hi'), readFile('/skills/pdf/SKILL.md')]";
-        let execution = coracle.run("typescript", code, &[]);
-        assert_eq!(execution["result"], json!(["HI", "# How to read a PDF"]), "as {who:?}: {execution:#}");
-        let execution = coracle.run("bash", "cat /skills/pdf/SKILL.md; touch /tools/x; ls /tools", &[]);
-        assert_eq!(execution["stdout"], "# How to read a PDFshout.py\nshout.ts\n", "as {who:?}: {execution:#}");
-        assert_eq!(fs::read_dir(root.join("operator/tools")).unwrap().count(), 2, "as {who:?}");
-    }
+    let execution = coracle.run("python", python, &[]);
+    let ours = json!(["charts", "data-analysis", "symbolic-math"]);
+    assert_eq!(execution["result"][1], ours, "as {who:?}: without the setting: {execution:#}");
+    let settings = json!({ "execution": {
+        "skills_dir": root.join("operator/skills"), "tools_dir": root.join("operator/tools"),
+    }});
+    let file = coracle.home().join("coracle.yaml");
+    fs::write(&file, settings.to_string()).unwrap();
+    coracle.own(&file);
+    let execution = coracle.run("python", python, &[]);
+    let denied = json!(["OSError", "OSError", "OSError"]);
+    let seen = json!(["# How to read a PDF", "HI", ["shout.py", "shout.ts"], false]);
+    assert_eq!(execution["result"][1], seen, "as {who:?}: {execution:#}");
+    let tried = &execution["result"][0];
+    assert!(*tried == denied || *tried == json!(vec!["PermissionError"; 3]), "as {who:?}: {tried}");
+    let code = "import { shout } from '/tools/shout.ts'; [shout('hi'), readFile('/skills/pdf/SKILL.md')]";
+    let execution = coracle.run("typescript", code, &[]);
+    assert_eq!(execution["result"], json!(["HI", "# How to read a PDF"]), "as {who:?}: {execution:#}");
+    let execution = coracle.run("bash", "cat /skills/pdf/SKILL.md; touch /tools/x; ls /tools", &[]);
+    assert_eq!(execution["stdout"], "# How to read a PDFshout.py\nshout.ts\n", "as {who:?}: {execution:#}");
+    assert_eq!(fs::read_dir(root.join("operator/tools")).unwrap().count(), 2, "as {who:?}");
 }
 
+each_user!(operator_modules_are_part_of_packages);
 /// Modules written by hand are imported as with earlier tools; generated ones take precedence.
-#[test]
-fn operator_modules_are_part_of_packages() {
-    for who in everybody() {
-        let coracle = Coracle::new(*who);
-        let root = coracle.home().parent().unwrap().to_owned();
-        let plain = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mcp/bridge/fixtures/plain.py");
-        for (path, text) in [
-            ("skills/clean.py", "\"\"\"Cleans texts.\"\"\"\ndef clean(text):\n    return text.strip()\n"),
-            ("skills/pdf/SKILL.md", "---\nname: pdf\ndescription: d\n---\n"),
-            ("servers/calculator/__init__.py", "from servers.calculator.add import add\n"),
-            ("servers/calculator/add.py", "def add(a, b):\n    return a + b\n"),
-            ("servers/weather.py", "def now():\n    return 'sun'\n"),
-            ("servers/plain/__init__.py", "def echo(text):\n    return 'planted'\n"),
-        ] {
-            let path = root.join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(&path, text).unwrap();
-            coracle.own(&path);
-        }
-        for folder in ["skills", "skills/pdf", "servers", "servers/calculator", "servers/plain"] {
-            fs::set_permissions(root.join(folder), fs::Permissions::from_mode(0o755)).unwrap();
-        }
-        let code = "from skills.clean import clean
+fn operator_modules_are_part_of_packages(who: As) {
+    let coracle = Coracle::new(who);
+    let root = coracle.home().parent().unwrap().to_owned();
+    let plain = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mcp/bridge/fixtures/plain.py");
+    for (path, text) in [
+        ("skills/clean.py", "\"\"\"Cleans texts.\"\"\"\ndef clean(text):\n    return text.strip()\n"),
+        ("skills/pdf/SKILL.md", "---\nname: pdf\ndescription: d\n---\n"),
+        ("servers/calculator/__init__.py", "from servers.calculator.add import add\n"),
+        ("servers/calculator/add.py", "def add(a, b):\n    return a + b\n"),
+        ("servers/weather.py", "def now():\n    return 'sun'\n"),
+        ("servers/plain/__init__.py", "def echo(text):\n    return 'planted'\n"),
+    ] {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        coracle.own(&path);
+    }
+    for folder in ["skills", "skills/pdf", "servers", "servers/calculator", "servers/plain"] {
+        fs::set_permissions(root.join(folder), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let code = "from skills.clean import clean
 from servers.calculator import add
 from servers import weather
 import subprocess, sys
 child = 'from skills.clean import clean; from servers import weather; print(weather.now(), clean(\" x \"))'
 child = subprocess.run([sys.executable, '-c', child], capture_output=True, text=True)
 [clean(' x '), add(1, 2), weather.now(), child.stdout, child.stderr]";
-        let without = coracle.run("python", code, &[]);
-        assert!(without["error"].as_str().unwrap().contains("No module named 'skills.clean'"), "{without:#}");
-        let settings = json!({
-            "execution": { "skills_dir": root.join("skills"), "servers_dir": root.join("servers") },
-            "mcpServers": { "plain": { "command": "/usr/bin/python3", "args": ["-I", plain] } },
-        });
-        let file = coracle.home().join("coracle.yaml");
-        fs::write(&file, settings.to_string()).unwrap();
-        coracle.own(&file);
-        let execution = coracle.run("python", code, &[]);
-        assert_eq!(execution["result"], json!(["x", 3, "sun", "sun x\n", ""]), "as {who:?}: {execution:#}");
-        let execution = coracle.run("python", "from servers.plain import echo\necho(text='real')", &[]);
-        assert_eq!(execution["result"], "real", "as {who:?}: {execution:#}");
-        let entries = fs::read_dir(root.join("servers")).unwrap();
-        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort();
-        assert_eq!(names, ["calculator", "plain", "weather.py"], "no files are added");
-    }
+    let without = coracle.run("python", code, &[]);
+    assert!(without["error"].as_str().unwrap().contains("No module named 'skills.clean'"), "{without:#}");
+    let settings = json!({
+        "execution": { "skills_dir": root.join("skills"), "servers_dir": root.join("servers") },
+        "mcpServers": { "plain": { "command": "/usr/bin/python3", "args": ["-I", plain] } },
+    });
+    let file = coracle.home().join("coracle.yaml");
+    fs::write(&file, settings.to_string()).unwrap();
+    coracle.own(&file);
+    let execution = coracle.run("python", code, &[]);
+    assert_eq!(execution["result"], json!(["x", 3, "sun", "sun x\n", ""]), "as {who:?}: {execution:#}");
+    let execution = coracle.run("python", "from servers.plain import echo\necho(text='real')", &[]);
+    assert_eq!(execution["result"], "real", "as {who:?}: {execution:#}");
+    let entries = fs::read_dir(root.join("servers")).unwrap();
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    assert_eq!(names, ["calculator", "plain", "weather.py"], "no files are added");
 }
 
 /// Settings of an earlier tool, with files in its workspace.

@@ -1,6 +1,6 @@
 //! `coracle up --profile direct` in front of the fixture.
 
-use coracle_testing::harness::{Coracle, everybody};
+use coracle_testing::harness::{As, Coracle};
 use serde_json::json;
 use std::fmt;
 use std::fs;
@@ -34,7 +34,7 @@ pub(crate) struct Gateway {
 
 impl Gateway {
     pub(crate) fn start(generation: Generation) -> Self {
-        let coracle = Coracle::new(everybody()[0]);
+        let coracle = Coracle::new(As::current());
         let fixture = coracle.home().join("fixture.py");
         fs::write(&fixture, include_str!("fixture.py")).unwrap();
         coracle.own(&fixture);

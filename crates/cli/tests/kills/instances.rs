@@ -3,7 +3,7 @@
 use crate::server::{Server, engine, launcher};
 use crate::traces::{Process, files, instances, leftovers, nothing_within, tree};
 use coracle_engine::Request;
-use coracle_testing::harness::{As, Coracle, everybody};
+use coracle_testing::harness::{As, Coracle};
 use coracle_types::{Language, SessionId, UserId};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn in_session(code: &str) -> Request {
 /// An instance keeps running in this process while others start, die and are cleaned up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_live_instance_is_not_affected_by_others_on_its_data_folder() {
-    let who = everybody()[0];
+    let who = As::current();
     let coracle = Coracle::new(who);
     let home = coracle.home();
     let (first, backend) = engine(&home, &launcher(&coracle), 1);
@@ -65,7 +65,7 @@ async fn a_live_instance_is_not_affected_by_others_on_its_data_folder() {
 /// Dropped at any moment: queued, starting or running.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn executions_dropped_at_random_leave_nothing() {
-    let coracle = Coracle::new(if everybody().len() > 1 { As::Root } else { As::Ordinary });
+    let coracle = Coracle::new(As::current());
     let home = coracle.home();
     let (engine, backend) = engine(&home, &launcher(&coracle), 2);
     let mut rng = fastrand::Rng::with_seed(11);

@@ -2,12 +2,14 @@
 
 use crate::server::Server;
 use crate::traces::{Process, files, instances, leftovers, nothing_within, tree};
-use coracle_testing::harness::{As, Coracle, everybody};
+use coracle_testing::each_user;
+use coracle_testing::harness::{As, Coracle};
 use fastrand::Rng;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-const SHORT: usize = 12;
+/// Rounds as each user: all targets, and one more.
+const SHORT: usize = 6;
 const LONG: usize = 200;
 
 /// Time limit for cleaning up on a busy machine.
@@ -30,7 +32,7 @@ const TARGETS: [Target; 5] =
 const TARGETS_OF_ONE: [Target; 4] = [Target::Server, Target::Launcher, Target::Sandbox, Target::ServerAndLauncher];
 
 fn rounds() -> usize {
-    if std::env::var_os("CORACLE_SOAK").is_some() { LONG } else { SHORT }
+    if std::env::var_os("CORACLE_SOAK").is_some() { LONG / 2 } else { SHORT }
 }
 
 /// Processes of a target in the tree; sandboxes are at this depth below the server.
@@ -196,33 +198,32 @@ fn is_up(process: &Process) -> bool {
 }
 
 /// Runs rounds. `CORACLE_TEST_SEED` repeats one of them.
-fn run(first: u64, count: usize, round: fn(u64, As)) {
+fn run(who: As, first: u64, count: usize, round: fn(u64, As)) {
     let one = std::env::var("CORACLE_TEST_SEED").ok().and_then(|seed| seed.parse::<u64>().ok());
     let seeds = one.map_or(first..first + count as u64, |seed| seed..seed + 1);
     for seed in seeds {
-        let users = everybody();
-        // Each target as each user in turn.
-        let who = users[(seed / TARGETS.len() as u64) as usize % users.len()];
         println!("seed {seed} as {who:?}");
         round(seed, who);
     }
 }
 
-#[test]
-fn a_busy_server_and_its_parts_killed_at_random_leave_nothing() {
-    run(0, rounds(), server_round);
+each_user!(a_busy_server_and_its_parts_killed_at_random_leave_nothing);
+fn a_busy_server_and_its_parts_killed_at_random_leave_nothing(who: As) {
+    run(who, 0, rounds(), server_round);
 }
 
-#[test]
-fn a_one_shot_and_its_parts_killed_at_random_leave_nothing() {
-    run(100, rounds(), exec_round);
+each_user!(a_one_shot_and_its_parts_killed_at_random_leave_nothing);
+fn a_one_shot_and_its_parts_killed_at_random_leave_nothing(who: As) {
+    run(who, 100, rounds(), exec_round);
 }
 
-#[test]
-#[ignore = "minutes: cargo xtask soak"]
-fn soak_two_hundred_kills_from_a_new_seed() {
+each_user!(
+    #[ignore = "minutes: cargo xtask soak"]
+    soak_two_hundred_kills_from_a_new_seed
+);
+fn soak_two_hundred_kills_from_a_new_seed(who: As) {
     let first = u64::from(Rng::new().u16(..)) * 1000;
     println!("seed {first}");
-    run(first, LONG / 2, server_round);
-    run(first, LONG / 2, exec_round);
+    run(who, first, LONG / 4, server_round);
+    run(who, first, LONG / 4, exec_round);
 }

@@ -2,7 +2,8 @@
 
 use coracle_sandbox::{NativeBackend, NativeConfig};
 use coracle_testing::backend_contract;
-use coracle_testing::harness::{Coracle, everybody};
+use coracle_testing::each_user;
+use coracle_testing::harness::{As, Coracle};
 use coracle_types::Limits;
 
 /// Runs as the current user: the launcher is a child of this process.
@@ -49,30 +50,28 @@ const LIES: [(&str, &str); 10] = [
     ("a closed channel", "os.close(3)"),
 ];
 
-#[test]
-fn code_that_lies_on_its_channel_is_killed_and_reported() {
-    for who in everybody() {
-        let coracle = Coracle::new(*who);
-        for (name, lie) in LIES {
-            let code = format!(
-                "import os, time\ndef say(body):\n    body = len(body).to_bytes(4, 'big') + body\n    while body: body = body[os.write(3, body):]\n{lie}\ntime.sleep(60)\n"
-            );
-            // A program that waits for the code to end would answer with `timeout`.
-            let answer = coracle.run("python", &code, &["--timeout", "20"]);
-            assert_eq!(answer["error_code"], "guest_protocol", "{name} as {who:?}: {answer:#}");
-            assert!(answer["error"].as_str().unwrap().len() < 200_000, "{name}");
-        }
-        let status = coracle.exec(&["-c", "import os; os.write(3, bytes(4)); import time; time.sleep(60)"]).status;
-        assert_eq!(status.code(), Some(1), "as {who:?}");
-        let next = coracle.exec(&["-c", "print(6*7)"]);
-        assert_eq!((next.status.code(), next.stdout.as_slice()), (Some(0), &b"42\n"[..]), "as {who:?}: {next:?}");
+each_user!(code_that_lies_on_its_channel_is_killed_and_reported);
+fn code_that_lies_on_its_channel_is_killed_and_reported(who: As) {
+    let coracle = Coracle::new(who);
+    for (name, lie) in LIES {
+        let code = format!(
+            "import os, time\ndef say(body):\n    body = len(body).to_bytes(4, 'big') + body\n    while body: body = body[os.write(3, body):]\n{lie}\ntime.sleep(60)\n"
+        );
+        // A program that waits for the code to end would answer with `timeout`.
+        let answer = coracle.run("python", &code, &["--timeout", "20"]);
+        assert_eq!(answer["error_code"], "guest_protocol", "{name} as {who:?}: {answer:#}");
+        assert!(answer["error"].as_str().unwrap().len() < 200_000, "{name}");
     }
+    let status = coracle.exec(&["-c", "import os; os.write(3, bytes(4)); import time; time.sleep(60)"]).status;
+    assert_eq!(status.code(), Some(1), "as {who:?}");
+    let next = coracle.exec(&["-c", "print(6*7)"]);
+    assert_eq!((next.status.code(), next.stdout.as_slice()), (Some(0), &b"42\n"[..]), "as {who:?}: {next:?}");
 }
 
 /// An incomplete frame or a flood of calls ends with a limit.
 #[test]
 fn code_that_abuses_its_channel_is_limited() {
-    let coracle = Coracle::new(everybody()[0]);
+    let coracle = Coracle::new(As::current());
     let half =
         coracle.run("python", "import os, time\nos.write(3, b'\\0\\0\\0\\x20{')\ntime.sleep(60)", &["--timeout", "1"]);
     assert_eq!(half["error_code"], "timeout", "{half:#}");

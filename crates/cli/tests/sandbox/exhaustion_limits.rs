@@ -1,6 +1,7 @@
 //! Limits without an option of `coracle exec`, set low: files, folders and quotas.
 
-use coracle_testing::harness::{Coracle, everybody};
+use coracle_testing::each_user;
+use coracle_testing::harness::{As, Coracle};
 use coracle_testing::lab::{Lab, error_code};
 use coracle_types::ErrorCode;
 use coracle_types::{Execution, Language, Limits};
@@ -64,21 +65,19 @@ async fn a_small_excess_is_noticed() {
     lab.close().await;
 }
 
+each_user!(a_workspace_that_was_filled_by_earlier_programs_is_full);
 /// Every start checks the workspace, so many small runs cannot exceed the quota.
-#[test]
-fn a_workspace_that_was_filled_by_earlier_programs_is_full() {
-    for who in everybody() {
-        let coracle = Coracle::new(*who);
-        let full = coracle.workspace().join("full");
-        let file = std::fs::File::create(&full).unwrap();
-        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, 1_100_000_000).unwrap();
-        coracle.own(&full);
-        let write = "open('/workspace/more', 'wb', buffering=0).write(b'x')";
-        let execution = coracle.run("python", write, &[]);
-        assert_eq!(execution["error_code"], "disk", "as {who:?}: {execution:#}");
-        coracle.python("import os, time; os.remove('/workspace/full'); time.sleep(0.5)");
-        assert_eq!(coracle.python(write), 1, "as {who:?}");
-    }
+fn a_workspace_that_was_filled_by_earlier_programs_is_full(who: As) {
+    let coracle = Coracle::new(who);
+    let full = coracle.workspace().join("full");
+    let file = std::fs::File::create(&full).unwrap();
+    rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, 1_100_000_000).unwrap();
+    coracle.own(&full);
+    let write = "open('/workspace/more', 'wb', buffering=0).write(b'x')";
+    let execution = coracle.run("python", write, &[]);
+    assert_eq!(execution["error_code"], "disk", "as {who:?}: {execution:#}");
+    coracle.python("import os, time; os.remove('/workspace/full'); time.sleep(0.5)");
+    assert_eq!(coracle.python(write), 1, "as {who:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -238,56 +237,43 @@ async fn invalid_limits_are_refused() {
     lab.close().await;
 }
 
+each_user!(deep_leftovers_of_a_killed_program_are_removed);
 /// Artifacts of a killed program that are nested too deeply for a plain removal are removed by the next start.
-#[test]
-fn deep_leftovers_of_a_killed_program_are_removed() {
+fn deep_leftovers_of_a_killed_program_are_removed(who: As) {
     let code = "import os, time\nos.chdir('/artifacts')\nfor _ in range(3_000):\n  os.mkdir('d'); os.chdir('d')\nprint('deep', flush=True)\ntime.sleep(99)";
-    for who in everybody() {
-        let coracle = Coracle::new(*who);
-        // If a slow disk lets the depth be noticed, the run fails and is repeated.
-        let mut child = loop {
-            let mut command = coracle.command();
-            let mut child = command.args(["exec", "-c", code]).stdout(Stdio::piped()).spawn().unwrap();
-            if child.stdout.as_mut().unwrap().read_exact(&mut [0; 4]).is_ok() {
-                break child;
-            }
-            child.wait().unwrap();
-        };
-        let of_child = format!("/proc/{0}/task/{0}/children", child.id());
-        let children = std::fs::read_to_string(of_child).unwrap();
-        let pids: Vec<i32> = children.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
-        assert_eq!(pids.len(), 1, "as {who:?}: the launcher");
-        for pid in [i32::try_from(child.id()).unwrap(), pids[0]] {
-            kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    let coracle = Coracle::new(who);
+    // If a slow disk lets the depth be noticed, the run fails and is repeated.
+    let mut child = loop {
+        let mut command = coracle.command();
+        let mut child = command.args(["exec", "-c", code]).stdout(Stdio::piped()).spawn().unwrap();
+        if child.stdout.as_mut().unwrap().read_exact(&mut [0; 4]).is_ok() {
+            break child;
         }
         child.wait().unwrap();
-        assert_eq!(
-            coracle_testing::outcome::left_in_run(&coracle.home()).len(),
-            1,
-            "the folder of the killed instance"
-        );
-        let begun = Instant::now();
-        // The killed processes may still be ending at the first start.
-        loop {
-            let next = coracle.run("python", "6 * 7", &[]);
-            assert_eq!(next["result"], 42, "as {who:?}: {next:#}");
-            if coracle_testing::outcome::left_in_run(&coracle.home()).is_empty() {
-                break;
-            }
-            assert!(begun.elapsed() < Duration::from_secs(30), "as {who:?}: the folder is still there");
-            std::thread::sleep(Duration::from_millis(50));
+    };
+    let of_child = format!("/proc/{0}/task/{0}/children", child.id());
+    let children = std::fs::read_to_string(of_child).unwrap();
+    let pids: Vec<i32> = children.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
+    assert_eq!(pids.len(), 1, "as {who:?}: the launcher");
+    for pid in [i32::try_from(child.id()).unwrap(), pids[0]] {
+        kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    }
+    child.wait().unwrap();
+    assert_eq!(coracle_testing::outcome::left_in_run(&coracle.home()).len(), 1, "the folder of the killed instance");
+    let begun = Instant::now();
+    // The killed processes may still be ending at the first start.
+    loop {
+        let next = coracle.run("python", "6 * 7", &[]);
+        assert_eq!(next["result"], 42, "as {who:?}: {next:#}");
+        if coracle_testing::outcome::left_in_run(&coracle.home()).is_empty() {
+            break;
         }
+        assert!(begun.elapsed() < Duration::from_secs(30), "as {who:?}: the folder is still there");
+        std::thread::sleep(Duration::from_millis(50));
     }
 }
 
 #[test]
 fn all_of_it_as_an_ordinary_user() {
-    coracle_testing::ordinary_user::run_tests_except(
-        module_path!(),
-        &[
-            "all_of_it_as_an_ordinary_user",
-            "a_workspace_that_was_filled_by_earlier_programs_is_full",
-            "deep_leftovers_of_a_killed_program_are_removed",
-        ],
-    );
+    coracle_testing::ordinary_user::run_tests_except(module_path!(), &["all_of_it_as_an_ordinary_user"]);
 }

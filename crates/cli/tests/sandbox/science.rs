@@ -3,7 +3,8 @@
 use coracle_engine::{Engine, EngineConfig};
 use coracle_sandbox::{NativeBackend, NativeConfig, Packages};
 use coracle_store::MemoryStore;
-use coracle_testing::harness::{Coracle, everybody};
+use coracle_testing::each_user;
+use coracle_testing::harness::{As, Coracle};
 use coracle_testing::lab::{Lab, error_code};
 use coracle_types::{Execution, Language, Limits};
 use serde_json::{Value, json};
@@ -147,41 +148,37 @@ fn assert_same(found: &Value, expected: &Value) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-#[test]
-fn values_of_numpy_and_pandas_are_results() {
-    for who in everybody() {
-        let coracle = Coracle::new(*who);
-        for (setup, cases) in [("import numpy as np", numpy()), ("import numpy as np, pandas as pd", pandas())] {
-            let (code, expected) = all(setup, &cases);
-            let execution = run(&coracle, &code);
-            assert_eq!(execution["success"], true, "as {who:?}: {execution:#}");
-            assert_same(&execution["result"], &expected);
-            assert_eq!(execution["stderr"], "", "as {who:?}");
-        }
+each_user!(values_of_numpy_and_pandas_are_results);
+fn values_of_numpy_and_pandas_are_results(who: As) {
+    let coracle = Coracle::new(who);
+    for (setup, cases) in [("import numpy as np", numpy()), ("import numpy as np, pandas as pd", pandas())] {
+        let (code, expected) = all(setup, &cases);
+        let execution = run(&coracle, &code);
+        assert_eq!(execution["success"], true, "as {who:?}: {execution:#}");
+        assert_same(&execution["result"], &expected);
+        assert_eq!(execution["stderr"], "", "as {who:?}");
     }
 }
 
-#[test]
-fn large_values_are_summarized() {
-    for who in everybody() {
-        let coracle = Coracle::new(*who);
-        let execution = run(&coracle, "import numpy as np; np.arange(1_000_000).reshape(1000, 1000)");
-        let result = &execution["result"];
-        assert_eq!(
-            (&result["type"], &result["length"], &result["shape"], &result["dtype"]),
-            (&json!("ndarray"), &json!(1000), &json!([1000, 1000]), &json!("int64")),
-            "as {who:?}: {execution:#}"
-        );
-        let execution = run(&coracle, "import pandas as pd; pd.DataFrame({'a': range(1_000_000)})");
-        let result = &execution["result"];
-        assert_eq!(result["shape"], json!([1_000_000, 1]), "as {who:?}: {execution:#}");
-        assert_eq!(result["rows"].as_array().unwrap().len(), 20, "as {who:?}");
-    }
+each_user!(large_values_are_summarized);
+fn large_values_are_summarized(who: As) {
+    let coracle = Coracle::new(who);
+    let execution = run(&coracle, "import numpy as np; np.arange(1_000_000).reshape(1000, 1000)");
+    let result = &execution["result"];
+    assert_eq!(
+        (&result["type"], &result["length"], &result["shape"], &result["dtype"]),
+        (&json!("ndarray"), &json!(1000), &json!([1000, 1000]), &json!("int64")),
+        "as {who:?}: {execution:#}"
+    );
+    let execution = run(&coracle, "import pandas as pd; pd.DataFrame({'a': range(1_000_000)})");
+    let result = &execution["result"];
+    assert_eq!(result["shape"], json!([1_000_000, 1]), "as {who:?}: {execution:#}");
+    assert_eq!(result["rows"].as_array().unwrap().len(), 20, "as {who:?}");
 }
 
+each_user!(a_csv_file_of_50_megabytes_is_read);
 /// With the default limits, and again with too little memory, which is reported.
-#[test]
-fn a_csv_file_of_50_megabytes_is_read() {
+fn a_csv_file_of_50_megabytes_is_read(who: As) {
     let write = "
 row = ','.join(str(number * 1.25 + 1000) for number in range(12))
 with open('/workspace/large.csv', 'w') as file:
@@ -194,13 +191,12 @@ written";
 import pandas as pd
 frame = pd.read_csv('/workspace/large.csv')
 [int(frame.shape[1]), len(frame) > 400_000, float(frame.c3.mean())]";
-    for who in everybody() {
-        let coracle = Coracle::new(*who);
-        assert_eq!(run(&coracle, write)["success"], true, "as {who:?}");
-        let execution = run(&coracle, read);
-        assert_eq!(execution["success"], true, "as {who:?}: {execution:#}");
-        assert_eq!(execution["result"], json!([12, true, 1003.75]), "as {who:?}");
-        let little = coracle
+    let coracle = Coracle::new(who);
+    assert_eq!(run(&coracle, write)["success"], true, "as {who:?}");
+    let execution = run(&coracle, read);
+    assert_eq!(execution["success"], true, "as {who:?}: {execution:#}");
+    assert_eq!(execution["result"], json!([12, true, 1003.75]), "as {who:?}");
+    let little = coracle
             .command()
             .env("CORACLE_PYTHON", python())
             .args(["exec", "--json", "--memory", "150", "--workspace"])
@@ -209,14 +205,13 @@ frame = pd.read_csv('/workspace/large.csv')
             .args(["-c", &format!("{read}\nall = [frame.copy() for _ in range(4)]\nwhile True: __import__('time').sleep(1)")])
             .output()
             .unwrap();
-        let little: Value = serde_json::from_slice(&little.stdout).unwrap();
-        assert_eq!(little["error_code"], "memory", "as {who:?}: {little:#}");
-        assert!(little["error"].as_str().unwrap().contains("150 MB"), "as {who:?}: {little:#}");
-    }
+    let little: Value = serde_json::from_slice(&little.stdout).unwrap();
+    assert_eq!(little["error_code"], "memory", "as {who:?}: {little:#}");
+    assert!(little["error"].as_str().unwrap().contains("150 MB"), "as {who:?}: {little:#}");
 }
 
-#[test]
-fn open_figures_become_artifacts() {
+each_user!(open_figures_become_artifacts);
+fn open_figures_become_artifacts(who: As) {
     let code = "
 import matplotlib.pyplot as plt
 open('/artifacts/figure_2.png', 'w').write('mine')
@@ -226,45 +221,35 @@ plt.savefig('/artifacts/bars.svg'); plt.savefig('/artifacts/bars.pdf')
 plt.figure(); plt.close()
 plt.show()
 ";
-    for who in everybody() {
-        let coracle = Coracle::new(*who);
-        let execution = run(&coracle, code);
-        assert_eq!(
-            (&execution["success"], &execution["stderr"]),
-            (&json!(true), &json!("")),
-            "as {who:?}: {execution:#}"
-        );
-        let found: Vec<(&str, &str)> = execution["artifacts"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|artifact| (artifact["name"].as_str().unwrap(), artifact["mime"].as_str().unwrap()))
-            .collect();
-        let expected = [
-            ("bars.pdf", "application/pdf"),
-            ("bars.svg", "image/svg+xml"),
-            ("figure_1.png", "image/png"),
-            ("figure_2.png", "application/octet-stream"),
-            ("figure_3.png", "image/png"),
-        ];
-        assert_eq!(found, expected, "as {who:?}");
-        let kept = coracle.home().join("workspaces/local/artifacts");
-        let uri = execution["artifacts"][2]["uri"].as_str().unwrap().strip_prefix("coracle://artifacts/").unwrap();
-        let png = std::fs::read(kept.join(uri)).unwrap();
-        // PNG signature, and the size in the header.
-        assert_eq!(png[..8], *b"\x89PNG\r\n\x1a\n", "as {who:?}");
-        assert_eq!(png[16..24], [0, 0, 640_u16.to_be_bytes()[0], 640_u16.to_be_bytes()[1], 0, 0, 1, 224], "as {who:?}");
+    let coracle = Coracle::new(who);
+    let execution = run(&coracle, code);
+    assert_eq!((&execution["success"], &execution["stderr"]), (&json!(true), &json!("")), "as {who:?}: {execution:#}");
+    let found: Vec<(&str, &str)> = execution["artifacts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|artifact| (artifact["name"].as_str().unwrap(), artifact["mime"].as_str().unwrap()))
+        .collect();
+    let expected = [
+        ("bars.pdf", "application/pdf"),
+        ("bars.svg", "image/svg+xml"),
+        ("figure_1.png", "image/png"),
+        ("figure_2.png", "application/octet-stream"),
+        ("figure_3.png", "image/png"),
+    ];
+    assert_eq!(found, expected, "as {who:?}");
+    let kept = coracle.home().join("workspaces/local/artifacts");
+    let uri = execution["artifacts"][2]["uri"].as_str().unwrap().strip_prefix("coracle://artifacts/").unwrap();
+    let png = std::fs::read(kept.join(uri)).unwrap();
+    // PNG signature, and the size in the header.
+    assert_eq!(png[..8], *b"\x89PNG\r\n\x1a\n", "as {who:?}");
+    assert_eq!(png[16..24], [0, 0, 640_u16.to_be_bytes()[0], 640_u16.to_be_bytes()[1], 0, 0, 1, 224], "as {who:?}");
 
-        let failing = "import matplotlib.pyplot as plt\nplt.figure().savefig = None\n7";
-        let execution = run(&coracle, failing);
-        assert_eq!(
-            (&execution["success"], &execution["result"]),
-            (&json!(true), &json!(7)),
-            "as {who:?}: {execution:#}"
-        );
-        let words = execution["stderr"].as_str().unwrap();
-        assert!(words.starts_with("cannot save a figure: TypeError"), "as {who:?}: {words}");
-    }
+    let failing = "import matplotlib.pyplot as plt\nplt.figure().savefig = None\n7";
+    let execution = run(&coracle, failing);
+    assert_eq!((&execution["success"], &execution["result"]), (&json!(true), &json!(7)), "as {who:?}: {execution:#}");
+    let words = execution["stderr"].as_str().unwrap();
+    assert!(words.starts_with("cannot save a figure: TypeError"), "as {who:?}: {words}");
 }
 
 /// In a sandbox forked from a warm zygote, with default limits on memory, processes and threads.
@@ -351,24 +336,14 @@ plt.close()
     lab.close().await;
 }
 
-#[test]
-fn the_benchmark_measures_imports() {
-    for who in everybody() {
-        let coracle = Coracle::new(*who);
-        let rows = ["import_pandas", "import_pandas_preloaded"];
-        let mut command = coracle.command();
-        command.env("CORACLE_PYTHON", python()).args([
-            "bench",
-            "sandbox",
-            "--quick",
-            "--json",
-            "--only",
-            &rows.join(","),
-        ]);
-        let output = command.output().unwrap();
-        let report: Value =
-            serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
-        let names: Vec<&Value> = report["rows"].as_array().unwrap().iter().map(|row| &row["name"]).collect();
-        assert_eq!(names, rows, "as {who:?}: {report:#}");
-    }
+each_user!(the_benchmark_measures_imports);
+fn the_benchmark_measures_imports(who: As) {
+    let coracle = Coracle::new(who);
+    let rows = ["import_pandas", "import_pandas_preloaded"];
+    let mut command = coracle.command();
+    command.env("CORACLE_PYTHON", python()).args(["bench", "sandbox", "--quick", "--json", "--only", &rows.join(",")]);
+    let output = command.output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+    let names: Vec<&Value> = report["rows"].as_array().unwrap().iter().map(|row| &row["name"]).collect();
+    assert_eq!(names, rows, "as {who:?}: {report:#}");
 }

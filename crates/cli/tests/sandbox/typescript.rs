@@ -1,6 +1,7 @@
 //! TypeScript in normal use. Limits and isolation are in `typescript_limits.rs`, tool calls in `tools_from_code.rs`.
 
-use coracle_testing::harness::{As, Coracle, everybody};
+use coracle_testing::each_user;
+use coracle_testing::harness::{As, Coracle};
 use coracle_testing::lab::{Lab, error_code};
 use coracle_types::Language::{Bash, Python, TypeScript};
 use coracle_types::{ErrorCode, Limits};
@@ -9,7 +10,7 @@ use std::fs;
 use std::time::Duration;
 
 fn one() -> Coracle {
-    Coracle::new(*everybody().last().unwrap())
+    Coracle::new(As::Ordinary)
 }
 
 fn run(coracle: &Coracle, code: &str) -> Value {
@@ -23,61 +24,55 @@ fn result(coracle: &Coracle, code: &str) -> Value {
     execution["result"].clone()
 }
 
-#[test]
-fn it_runs_for_all_users_by_every_name_and_extension() {
-    for who in everybody() {
-        let coracle = Coracle::new(*who);
-        assert_eq!(result(&coracle, "const x: number = 6;\nx * 7"), 42);
-        for name in ["ts", "javascript", "js"] {
-            assert_eq!(coracle.run(name, "1 + 1", &[])["result"], 2, "{name}");
-        }
-        for ending in ["ts", "mts", "js", "mjs"] {
-            let path = coracle.workspace().join(format!("a.{ending}"));
-            fs::write(&path, "console.log([1, 2].map((n) => n * 2))").unwrap();
-            coracle.own(&path);
-            let output = coracle.exec(&[path.to_str().unwrap()]);
-            assert_eq!(String::from_utf8_lossy(&output.stdout), "[ 2, 4 ]\n", "{ending}: {output:?}");
-        }
+each_user!(it_runs_for_all_users_by_every_name_and_extension);
+fn it_runs_for_all_users_by_every_name_and_extension(who: As) {
+    let coracle = Coracle::new(who);
+    assert_eq!(result(&coracle, "const x: number = 6;\nx * 7"), 42);
+    for name in ["ts", "javascript", "js"] {
+        assert_eq!(coracle.run(name, "1 + 1", &[])["result"], 2, "{name}");
+    }
+    for ending in ["ts", "mts", "js", "mjs"] {
+        let path = coracle.workspace().join(format!("a.{ending}"));
+        fs::write(&path, "console.log([1, 2].map((n) => n * 2))").unwrap();
+        coracle.own(&path);
+        let output = coracle.exec(&[path.to_str().unwrap()]);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "[ 2, 4 ]\n", "{ending}: {output:?}");
     }
 }
 
-#[test]
-fn the_program_can_be_in_an_unlistable_folder() {
-    for who in everybody() {
-        let coracle = Coracle::new(*who);
-        let folder = coracle.home().join("hidden");
-        fs::create_dir(&folder).unwrap();
-        let program = folder.join("coracle");
-        fs::copy(env!("CARGO_BIN_EXE_coracle"), &program).unwrap();
-        fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-        fs::set_permissions(&folder, std::os::unix::fs::PermissionsExt::from_mode(0o711)).unwrap();
-        let mut command = coracle.command();
-        let words: Vec<_> = command.get_args().map(std::ffi::OsStr::to_owned).collect();
-        // The same user with another program.
-        command = if who == &As::Ordinary && !words.is_empty() {
-            let mut other = std::process::Command::new(command.get_program());
-            other.args(words.get(..words.len() - 1).unwrap_or_default()).arg(&program);
-            other
-        } else {
-            std::process::Command::new(&program)
-        };
-        command.env("CORACLE_HOME", coracle.home()).current_dir("/");
-        let output = command.args(["exec", "--lang", "ts", "-c", "6 * 7"]).output().unwrap();
-        assert_eq!(String::from_utf8_lossy(&output.stdout), "42\n", "{who:?}: {output:?}");
-    }
+each_user!(the_program_can_be_in_an_unlistable_folder);
+fn the_program_can_be_in_an_unlistable_folder(who: As) {
+    let coracle = Coracle::new(who);
+    let folder = coracle.home().join("hidden");
+    fs::create_dir(&folder).unwrap();
+    let program = folder.join("coracle");
+    fs::copy(env!("CARGO_BIN_EXE_coracle"), &program).unwrap();
+    fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    fs::set_permissions(&folder, std::os::unix::fs::PermissionsExt::from_mode(0o711)).unwrap();
+    let mut command = coracle.command();
+    let words: Vec<_> = command.get_args().map(std::ffi::OsStr::to_owned).collect();
+    // The same user with another program.
+    command = if who == As::Ordinary && !words.is_empty() {
+        let mut other = std::process::Command::new(command.get_program());
+        other.args(words.get(..words.len() - 1).unwrap_or_default()).arg(&program);
+        other
+    } else {
+        std::process::Command::new(&program)
+    };
+    command.env("CORACLE_HOME", coracle.home()).current_dir("/");
+    let output = command.args(["exec", "--lang", "ts", "-c", "6 * 7"]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "42\n", "{who:?}: {output:?}");
 }
 
-#[test]
-fn nothing_is_evaluated_outside_a_sandbox() {
-    for who in everybody() {
-        let coracle = Coracle::new(*who);
-        let output = coracle.command().arg("__typescript").output().unwrap();
-        let words = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(77), "{who:?}: {output:?}");
-        assert!(words.starts_with("error: TypeScript runs only in a sandbox"), "{words}");
-        // Control: the same program with the same argument works inside.
-        assert_eq!(result(&coracle, "6 * 7"), 42);
-    }
+each_user!(nothing_is_evaluated_outside_a_sandbox);
+fn nothing_is_evaluated_outside_a_sandbox(who: As) {
+    let coracle = Coracle::new(who);
+    let output = coracle.command().arg("__typescript").output().unwrap();
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(77), "{who:?}: {output:?}");
+    assert!(words.starts_with("error: TypeScript runs only in a sandbox"), "{words}");
+    // Control: the same program with the same argument works inside.
+    assert_eq!(result(&coracle, "6 * 7"), 42);
 }
 
 #[test]
@@ -194,55 +189,52 @@ fn errors_refer_to_the_users_lines() {
     insta::assert_snapshot!("errors", all.join("\n"));
 }
 
-#[test]
-fn modules_are_loaded_only_from_the_workspace() {
-    for who in everybody() {
-        let coracle = Coracle::new(*who);
-        let files = [
-            (
-                "lib/math.ts",
-                "import { base } from './base.js';\nexport type N = number;\nexport const twice = (n: N): N => base + n * 2;\nexport default class Box<T> { constructor(readonly value: T) {} }",
-            ),
-            ("lib/base.ts", "export const base: number = await Promise.resolve(100);"),
-            ("data.json", "{\"a\": [1, 2]}"),
-            ("plain.mjs", "export const plain = 'js';"),
-            ("folder/index.ts", "export const indexed = true;"),
-            ("broken.ts", "export const x = ;"),
-        ];
-        for (name, text) in files {
-            let path = coracle.workspace().join(name);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(&path, text).unwrap();
-            coracle.own(path.parent().unwrap());
-            coracle.own(&path);
-        }
-        let code = "import Box, { twice } from './lib/math';\nimport data from './data.json';\nimport * as plain from './plain.mjs';\nimport { indexed } from './folder';\nconst later = await import('./lib/base.ts');\n[twice(1), new Box('b').value, data.a, plain.plain, indexed, later.base]";
-        assert_eq!(result(&coracle, code), json!([102, "b", [1, 2], "js", true, 100]), "{who:?}");
-        std::os::unix::fs::symlink("/etc/hostname", coracle.workspace().join("link.ts")).unwrap();
-        let refused = [
-            ("await import('/etc/passwd')", "modules are loaded from the workspace"),
-            ("await import('../etc/passwd')", "modules are loaded from the workspace"),
-            ("await import('servers/../../etc/passwd')", "modules are loaded from the workspace"),
-            ("await import('./link.ts')", "modules are loaded from the workspace"),
-            ("await import('file:///etc/passwd')", "there are no packages here"),
-            ("await import('https://example.org/x.js')", "there are no packages here"),
-            ("await import('./nothing')", "there is no such file"),
-            ("await import('./broken.ts')", "(/workspace/broken.ts:1:18)"),
-            ("import { nothing } from './plain.mjs'; nothing", "nothing"),
-        ];
-        for (code, words) in refused {
-            let execution = run(&coracle, code);
-            assert_eq!(execution["error_code"], "exception", "{code}: {execution:#}");
-            assert!(execution["error"].as_str().unwrap().contains(words), "{code}: {execution:#}");
-        }
+each_user!(modules_are_loaded_only_from_the_workspace);
+fn modules_are_loaded_only_from_the_workspace(who: As) {
+    let coracle = Coracle::new(who);
+    let files = [
+        (
+            "lib/math.ts",
+            "import { base } from './base.js';\nexport type N = number;\nexport const twice = (n: N): N => base + n * 2;\nexport default class Box<T> { constructor(readonly value: T) {} }",
+        ),
+        ("lib/base.ts", "export const base: number = await Promise.resolve(100);"),
+        ("data.json", "{\"a\": [1, 2]}"),
+        ("plain.mjs", "export const plain = 'js';"),
+        ("folder/index.ts", "export const indexed = true;"),
+        ("broken.ts", "export const x = ;"),
+    ];
+    for (name, text) in files {
+        let path = coracle.workspace().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        coracle.own(path.parent().unwrap());
+        coracle.own(&path);
+    }
+    let code = "import Box, { twice } from './lib/math';\nimport data from './data.json';\nimport * as plain from './plain.mjs';\nimport { indexed } from './folder';\nconst later = await import('./lib/base.ts');\n[twice(1), new Box('b').value, data.a, plain.plain, indexed, later.base]";
+    assert_eq!(result(&coracle, code), json!([102, "b", [1, 2], "js", true, 100]), "{who:?}");
+    std::os::unix::fs::symlink("/etc/hostname", coracle.workspace().join("link.ts")).unwrap();
+    let refused = [
+        ("await import('/etc/passwd')", "modules are loaded from the workspace"),
+        ("await import('../etc/passwd')", "modules are loaded from the workspace"),
+        ("await import('servers/../../etc/passwd')", "modules are loaded from the workspace"),
+        ("await import('./link.ts')", "modules are loaded from the workspace"),
+        ("await import('file:///etc/passwd')", "there are no packages here"),
+        ("await import('https://example.org/x.js')", "there are no packages here"),
+        ("await import('./nothing')", "there is no such file"),
+        ("await import('./broken.ts')", "(/workspace/broken.ts:1:18)"),
+        ("import { nothing } from './plain.mjs'; nothing", "nothing"),
+    ];
+    for (code, words) in refused {
+        let execution = run(&coracle, code);
+        assert_eq!(execution["error_code"], "exception", "{code}: {execution:#}");
+        assert!(execution["error"].as_str().unwrap().contains(words), "{code}: {execution:#}");
     }
 }
 
-#[test]
-fn helpers_match_python_in_both_spellings() {
-    for who in everybody() {
-        let coracle = Coracle::new(*who);
-        let code = r#"
+each_user!(helpers_match_python_in_both_spellings);
+fn helpers_match_python_in_both_spellings(who: As) {
+    let coracle = Coracle::new(who);
+    let code = r#"
             const wrote = writeFile("out/a.txt", "é");
             write_file("out/b.json", { a: [1] });
             writeFile("out/c.bin", new Uint8Array([1, 2, 3]));
@@ -260,10 +252,9 @@ fn helpers_match_python_in_both_spellings() {
                 clone: structuredClone({ d: new Date(0), m: new Map([[1, [2]]]) }),
             };
         "#;
-        insta::assert_json_snapshot!("helpers", result(&coracle, code));
-        let kept = fs::read(coracle.workspace().join("out/c.bin")).unwrap();
-        assert_eq!(kept, [1, 2, 3]);
-    }
+    insta::assert_json_snapshot!("helpers", result(&coracle, code));
+    let kept = fs::read(coracle.workspace().join("out/c.bin")).unwrap();
+    assert_eq!(kept, [1, 2, 3]);
 }
 
 fn lab() -> Lab {

@@ -1,7 +1,8 @@
 //! The escape tests through TypeScript: its engine is not a security boundary, so code must have no more access than
 //! any sandbox has.
 
-use coracle_testing::harness::{Coracle, everybody};
+use coracle_testing::each_user;
+use coracle_testing::harness::{As, Coracle};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -9,37 +10,35 @@ use std::os::unix::fs::symlink;
 /// Minimum number of probes.
 const AT_LEAST: u64 = 145;
 
-#[test]
-fn the_host_is_out_of_reach() {
-    for who in everybody() {
-        let coracle = Coracle::new(*who);
-        let canary = coracle.home().join("canary.json");
-        fs::write(&canary, "\"CANARY-OF-THE-HOST\"").unwrap();
-        coracle.own(&canary);
-        let workspace = coracle.workspace();
-        for (name, text) in [("own.txt", "own"), ("own.json", r#"{"own":true}"#)] {
-            fs::write(workspace.join(name), text).unwrap();
-            coracle.own(&workspace.join(name));
-        }
-        symlink(&canary, workspace.join("link")).unwrap();
-        symlink(&canary, workspace.join("link.json")).unwrap();
-        symlink("/etc/passwd", workspace.join("passwd.json")).unwrap();
-        symlink("own.txt", workspace.join("own-link")).unwrap();
-        let facts = format!("const CANARY = {canary:?}, FOLDER = {:?};\n", coracle.home());
-        let execution = coracle.run("typescript", &(facts + include_str!("typescript_escape/probes.ts")), &[]);
-        assert_eq!(execution["success"], true, "as {who:?}: {execution:#}");
-        assert_eq!(execution["result"]["failures"], json!([]), "as {who:?}");
-        assert!(execution["result"]["seen"].as_u64() >= Some(AT_LEAST), "as {who:?}: {execution:#}");
-        assert!(!execution.to_string().contains("CANARY-OF"), "as {who:?}: {execution:#}");
-        // The canary is intact, and readable from outside.
-        assert_eq!(fs::read_to_string(&canary).unwrap(), "\"CANARY-OF-THE-HOST\"");
+each_user!(the_host_is_out_of_reach);
+fn the_host_is_out_of_reach(who: As) {
+    let coracle = Coracle::new(who);
+    let canary = coracle.home().join("canary.json");
+    fs::write(&canary, "\"CANARY-OF-THE-HOST\"").unwrap();
+    coracle.own(&canary);
+    let workspace = coracle.workspace();
+    for (name, text) in [("own.txt", "own"), ("own.json", r#"{"own":true}"#)] {
+        fs::write(workspace.join(name), text).unwrap();
+        coracle.own(&workspace.join(name));
     }
+    symlink(&canary, workspace.join("link")).unwrap();
+    symlink(&canary, workspace.join("link.json")).unwrap();
+    symlink("/etc/passwd", workspace.join("passwd.json")).unwrap();
+    symlink("own.txt", workspace.join("own-link")).unwrap();
+    let facts = format!("const CANARY = {canary:?}, FOLDER = {:?};\n", coracle.home());
+    let execution = coracle.run("typescript", &(facts + include_str!("typescript_escape/probes.ts")), &[]);
+    assert_eq!(execution["success"], true, "as {who:?}: {execution:#}");
+    assert_eq!(execution["result"]["failures"], json!([]), "as {who:?}");
+    assert!(execution["result"]["seen"].as_u64() >= Some(AT_LEAST), "as {who:?}: {execution:#}");
+    assert!(!execution.to_string().contains("CANARY-OF"), "as {who:?}: {execution:#}");
+    // The canary is intact, and readable from outside.
+    assert_eq!(fs::read_to_string(&canary).unwrap(), "\"CANARY-OF-THE-HOST\"");
 }
 
 /// Results, stacks and errors are rendered with the original built-ins.
 #[test]
 fn changed_errors_are_still_reported() {
-    let coracle = Coracle::new(everybody()[0]);
+    let coracle = Coracle::new(As::current());
     for (name, code) in [
         ("the formatter of stacks", "(Error as any).prepareStackTrace = () => { throw 1 }"),
         ("the length of stacks", "(Error as any).stackTraceLimit = Infinity"),
@@ -61,7 +60,7 @@ fn changed_errors_are_still_reported() {
 /// Each execution has its own engine, so one cannot affect the next.
 #[test]
 fn executions_do_not_share_an_engine() {
-    let coracle = Coracle::new(everybody()[0]);
+    let coracle = Coracle::new(As::current());
     let spoil =
         "(globalThis as any).left = 1; (Object.prototype as any).left = 2; readFile = (() => 'spoiled') as any; 1";
     assert_eq!(coracle.run("typescript", spoil, &[])["result"], 1);

@@ -3,7 +3,8 @@
 use async_trait::async_trait;
 use coracle_engine::{HostCallError, HostCalls, ReplayFiles};
 use coracle_store::{Home, KeySource, SqliteStore};
-use coracle_testing::harness::{Coracle, everybody};
+use coracle_testing::each_user;
+use coracle_testing::harness::{As, Coracle};
 use coracle_testing::lab::{Lab, error_code};
 use coracle_types::Language::{Bash, Python, TypeScript};
 use coracle_types::{ErrorCode, Language, Limits, SessionId, UserId};
@@ -359,41 +360,47 @@ async fn a_replay_makes_no_calls_and_reports_differences() {
     lab.close().await;
 }
 
+each_user!(a_killed_process_leaves_an_interrupted_task);
 /// After `kill -9` during an execution, the log says so, and acknowledged work is kept.
-#[test]
-fn a_killed_process_leaves_an_interrupted_task() {
-    for who in everybody() {
-        let coracle = Coracle::new(*who);
-        let done = coracle.exec(&["--json", "--session", "work", "-c", "n = 41\nn + 1"]);
-        assert!(done.status.success(), "{done:?}");
-        let code = "checkpoint('half way', {'n': 41})\nprint('up', flush=True)\nimport time; time.sleep(60)";
-        let mut command = coracle.command();
-        command.args(["exec", "--session", "work", "--timeout", "60", "-c", code]);
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let mut up = [0; 3];
-        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut up).unwrap();
-        let show = || -> Value {
-            let said = coracle.command().args(["sessions", "show", "work", "--json"]).output().unwrap();
-            serde_json::from_slice(&said.stdout).unwrap_or_else(|error| panic!("{error}: {said:?}"))
-        };
-        let states = |log: &Value| -> Vec<String> {
-            log["tasks"].as_array().unwrap().iter().map(|task| task["state"].as_str().unwrap().to_owned()).collect()
-        };
-        assert_eq!(states(&show()), ["done", "running"], "it is running while the process is alive");
-        child.kill().unwrap();
-        child.wait().unwrap();
-        let log = show();
-        assert_eq!(states(&log), ["done", "interrupted"]);
-        assert_eq!((&log["tasks"][0]["result"], &log["checkpoint"]["step"]), (&json!(42), &json!("half way")));
-        let resume = coracle.command().args(["sessions", "resume", "work"]).output().unwrap();
-        let text = String::from_utf8(resume.stdout).unwrap();
-        for expected in ["Interrupted: task_002", "Checkpoint: half way (by task_002", "{\"n\":41}", "task_001"] {
-            assert!(text.contains(expected), "{expected} is not in:\n{text}");
-        }
-        let next: Value = serde_json::from_slice(
-            &coracle.exec(&["--json", "--session", "work", "-c", "import json\n[task['state'] for task in json.load(open('sessions/current_session.json'))['tasks']]"]).stdout,
-        )
-        .unwrap();
-        assert_eq!(next["result"], json!(["done", "interrupted"]), "the next program sees it: {next}");
+fn a_killed_process_leaves_an_interrupted_task(who: As) {
+    let coracle = Coracle::new(who);
+    let done = coracle.exec(&["--json", "--session", "work", "-c", "n = 41\nn + 1"]);
+    assert!(done.status.success(), "{done:?}");
+    let code = "checkpoint('half way', {'n': 41})\nprint('up', flush=True)\nimport time; time.sleep(60)";
+    let mut command = coracle.command();
+    command.args(["exec", "--session", "work", "--timeout", "60", "-c", code]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut up = [0; 3];
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut up).unwrap();
+    let show = || -> Value {
+        let said = coracle.command().args(["sessions", "show", "work", "--json"]).output().unwrap();
+        serde_json::from_slice(&said.stdout).unwrap_or_else(|error| panic!("{error}: {said:?}"))
+    };
+    let states = |log: &Value| -> Vec<String> {
+        log["tasks"].as_array().unwrap().iter().map(|task| task["state"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(states(&show()), ["done", "running"], "it is running while the process is alive");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let log = show();
+    assert_eq!(states(&log), ["done", "interrupted"]);
+    assert_eq!((&log["tasks"][0]["result"], &log["checkpoint"]["step"]), (&json!(42), &json!("half way")));
+    let resume = coracle.command().args(["sessions", "resume", "work"]).output().unwrap();
+    let text = String::from_utf8(resume.stdout).unwrap();
+    for expected in ["Interrupted: task_002", "Checkpoint: half way (by task_002", "{\"n\":41}", "task_001"] {
+        assert!(text.contains(expected), "{expected} is not in:\n{text}");
     }
+    let next: Value = serde_json::from_slice(
+        &coracle
+            .exec(&[
+                "--json",
+                "--session",
+                "work",
+                "-c",
+                "import json\n[task['state'] for task in json.load(open('sessions/current_session.json'))['tasks']]",
+            ])
+            .stdout,
+    )
+    .unwrap();
+    assert_eq!(next["result"], json!(["done", "interrupted"]), "the next program sees it: {next}");
 }

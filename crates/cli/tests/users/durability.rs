@@ -1,7 +1,7 @@
 //! Kills the server repeatedly while eight users work: everything acknowledged is kept, and nothing is left behind.
 
 use crate::site::{Client, Site};
-use coracle_testing::harness::{As, everybody};
+use coracle_testing::harness::As;
 use coracle_testing::outcome::{left_in_run, processes_in};
 use coracle_testing::wait::PATIENCE;
 use serde_json::{Value, json};
@@ -191,11 +191,11 @@ fn killed(who: As, rounds: u32, seed: u64) {
 
 #[test]
 fn acknowledged_work_survives_kills() {
-    killed(everybody()[0], 6, 7);
+    killed(As::current(), 6, 7);
 }
 
 #[test]
 #[ignore = "minutes: cargo xtask soak"]
 fn soak_acknowledged_work_survives_two_hundred_kills() {
-    killed(everybody()[0], 200, u64::from(std::process::id()));
+    killed(As::current(), 200, u64::from(std::process::id()));
 }

@@ -3,7 +3,8 @@
 //! file and its fix, `/readyz` reflects it, acknowledged work is kept, and the server recovers without a restart.
 
 use coracle_store::{Home, KeySource, Owner, SqliteStore, Store};
-use coracle_testing::harness::{As, Coracle, everybody};
+use coracle_testing::each_user;
+use coracle_testing::harness::{As, Coracle};
 use coracle_testing::wait::eventually;
 use coracle_types::Secret;
 use rustix::process::{Pid, Signal, kill_process};
@@ -99,7 +100,7 @@ fn ask(address: &str, method: &str, path: &str, body: &[u8]) -> std::io::Result<
 fn mounts_of_its_own() -> bool {
     use rustix::mount::{MountPropagationFlags, mount_change};
     if !rustix::process::geteuid().is_root() {
-        println!("SKIPPED: mounting a small disk needs root");
+        coracle_testing::skip::skip("a small disk: only root can mount one");
         return false;
     }
     #[expect(deprecated, reason = "only mounts are unshared, not descriptors")]
@@ -251,41 +252,38 @@ fn the_database_is_locked() {
     eventually("the execution is in the list", || server.ask("GET", "/api/executions", b"").1.contains(id));
 }
 
-#[test]
-fn the_database_is_damaged_or_newer() {
-    for &who in everybody() {
-        let coracle = Coracle::new(who);
-        let database = Home::new(coracle.home()).database();
-        drop(Server::start(&coracle));
-        assert_eq!(outcome(&doctor(&coracle), "database").0, "ok");
-        let sound = fs::read(&database).unwrap();
-        let mut newer = sound.clone();
-        newer[60..64].copy_from_slice(&1000_u32.to_be_bytes());
-        let mut damaged = sound.clone();
-        let half = damaged.len() / 2;
-        damaged[half..].fill(0x5a);
-        let cases =
-            [(&newer, "schema version 1000", true), (&damaged, "damaged", false), (&vec![b'x'; 5_000], "", true)];
-        for (content, word, by_exec) in cases {
-            fs::write(&database, content).unwrap();
-            let up = coracle.command().args(["up", "--port", "0"]).output().unwrap();
-            assert!(!up.status.success(), "as {who:?}");
-            let text = said(&up);
-            assert!(
-                text.contains("coracle.db") && text.contains("hint: ") && text.contains(word) || word == "damaged",
-                "{text}"
-            );
-            let exec = coracle.exec(&["-c", "print(1)"]);
-            assert_eq!(exec.status.success(), !by_exec, "{}", said(&exec));
-            assert_eq!(by_exec, said(&exec).contains("coracle.db"), "{}", said(&exec));
-        }
-        // doctor starts a sandbox of every kind, so one run is enough.
-        let (found, text) = outcome(&doctor(&coracle), "database");
-        assert!(found == "failed" && text.contains("coracle.db"), "{text}");
-        fs::write(&database, &sound).unwrap();
-        assert!(coracle.exec(&["-c", "print(1)"]).status.success());
-        Server::start(&coracle).comes_to(200, "ok");
+each_user!(the_database_is_damaged_or_newer);
+fn the_database_is_damaged_or_newer(who: As) {
+    let coracle = Coracle::new(who);
+    let database = Home::new(coracle.home()).database();
+    drop(Server::start(&coracle));
+    assert_eq!(outcome(&doctor(&coracle), "database").0, "ok");
+    let sound = fs::read(&database).unwrap();
+    let mut newer = sound.clone();
+    newer[60..64].copy_from_slice(&1000_u32.to_be_bytes());
+    let mut damaged = sound.clone();
+    let half = damaged.len() / 2;
+    damaged[half..].fill(0x5a);
+    let cases = [(&newer, "schema version 1000", true), (&damaged, "damaged", false), (&vec![b'x'; 5_000], "", true)];
+    for (content, word, by_exec) in cases {
+        fs::write(&database, content).unwrap();
+        let up = coracle.command().args(["up", "--port", "0"]).output().unwrap();
+        assert!(!up.status.success(), "as {who:?}");
+        let text = said(&up);
+        assert!(
+            text.contains("coracle.db") && text.contains("hint: ") && text.contains(word) || word == "damaged",
+            "{text}"
+        );
+        let exec = coracle.exec(&["-c", "print(1)"]);
+        assert_eq!(exec.status.success(), !by_exec, "{}", said(&exec));
+        assert_eq!(by_exec, said(&exec).contains("coracle.db"), "{}", said(&exec));
     }
+    // doctor starts a sandbox of every kind, so one run is enough.
+    let (found, text) = outcome(&doctor(&coracle), "database");
+    assert!(found == "failed" && text.contains("coracle.db"), "{text}");
+    fs::write(&database, &sound).unwrap();
+    assert!(coracle.exec(&["-c", "print(1)"]).status.success());
+    Server::start(&coracle).comes_to(200, "ok");
 }
 
 #[test]
@@ -338,35 +336,33 @@ fn the_data_folder_is_read_only() {
     Server::start(&coracle).comes_to(200, "ok");
 }
 
-#[test]
-fn there_are_few_descriptors() {
-    for &who in everybody() {
-        let few = Coracle::behind(who, &["prlimit", "--nofile=64:64"]);
-        let refused = few.command().args(["up", "--port", "0"]).output().unwrap();
-        assert_eq!(refused.status.code(), Some(2), "as {who:?}: {}", said(&refused));
-        assert!(said(&refused).contains("64") && said(&refused).contains("ulimit -n"), "{}", said(&refused));
+each_user!(there_are_few_descriptors);
+fn there_are_few_descriptors(who: As) {
+    let few = Coracle::behind(who, &["prlimit", "--nofile=64:64"]);
+    let refused = few.command().args(["up", "--port", "0"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2), "as {who:?}: {}", said(&refused));
+    assert!(said(&refused).contains("64") && said(&refused).contains("ulimit -n"), "{}", said(&refused));
 
-        let coracle = Coracle::behind(who, &["prlimit", "--nofile=256:256"]);
-        let server = Server::start(&coracle);
-        let (mut lived, mut refused) = (0, None);
-        for number in 0..60 {
-            let session = format!("s{number}");
-            let execution = server.run("x = 1", Some(&session));
-            if execution["success"] == true {
-                lived += 1;
-            } else {
-                refused = Some(execution);
-                break;
-            }
+    let coracle = Coracle::behind(who, &["prlimit", "--nofile=256:256"]);
+    let server = Server::start(&coracle);
+    let (mut lived, mut refused) = (0, None);
+    for number in 0..60 {
+        let session = format!("s{number}");
+        let execution = server.run("x = 1", Some(&session));
+        if execution["success"] == true {
+            lived += 1;
+        } else {
+            refused = Some(execution);
+            break;
         }
-        let refused = refused.unwrap_or_else(|| panic!("as {who:?}: {lived} sessions live with 256 descriptors"));
-        assert!(lived >= 10, "as {who:?}: {lived}: {refused:#}");
-        assert!(refused["error"].as_str().unwrap().contains("open files"), "as {who:?}: {refused:#}");
-        assert!(refused["hint"].as_str().unwrap().contains("ulimit -n"), "as {who:?}: {refused:#}");
-        // Connections are accepted, and live sessions continue.
-        server.comes_to(200, "ok");
-        assert_eq!(server.succeeds("x", Some("s0"))["result"], 1);
     }
+    let refused = refused.unwrap_or_else(|| panic!("as {who:?}: {lived} sessions live with 256 descriptors"));
+    assert!(lived >= 10, "as {who:?}: {lived}: {refused:#}");
+    assert!(refused["error"].as_str().unwrap().contains("open files"), "as {who:?}: {refused:#}");
+    assert!(refused["hint"].as_str().unwrap().contains("ulimit -n"), "as {who:?}: {refused:#}");
+    // Connections are accepted, and live sessions continue.
+    server.comes_to(200, "ok");
+    assert_eq!(server.succeeds("x", Some("s0"))["result"], 1);
 }
 
 #[test]
@@ -381,25 +377,23 @@ fn a_command_has_few_descriptors_or_processes() {
     assert!(enough.exec(&["-c", "print(1)"]).status.success());
 }
 
-#[test]
-fn standard_error_cannot_be_written() {
-    for &who in everybody() {
-        let coracle = Coracle::new(who);
-        let full = || Stdio::from(fs::OpenOptions::new().write(true).open("/dev/full").unwrap());
-        let exec = coracle.command().args(["exec", "-c", "print(6 * 7)"]).stderr(full()).output().unwrap();
-        assert_eq!((exec.status.code(), exec.stdout.as_slice()), (Some(0), &b"42\n"[..]), "as {who:?}");
-        let failed = coracle.command().args(["exec", "-c", "1 / 0"]).stderr(full()).output().unwrap();
-        assert_eq!(failed.status.code(), Some(1), "as {who:?}");
-        // A port that was free a moment ago.
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut command = coracle.command();
-        command.args(["up", "--port", &port.to_string()]).env("CORACLE_LOG", "info").stdout(Stdio::null());
-        let child = command.stderr(full()).spawn().unwrap();
-        let server = Server { child, address: format!("127.0.0.1:{port}") };
-        eventually("the server serves", || ask(&server.address, "GET", "/readyz", b"").is_ok());
-        server.succeeds("print('x')", Some("work"));
-        server.comes_to(200, "ok");
-    }
+each_user!(standard_error_cannot_be_written);
+fn standard_error_cannot_be_written(who: As) {
+    let coracle = Coracle::new(who);
+    let full = || Stdio::from(fs::OpenOptions::new().write(true).open("/dev/full").unwrap());
+    let exec = coracle.command().args(["exec", "-c", "print(6 * 7)"]).stderr(full()).output().unwrap();
+    assert_eq!((exec.status.code(), exec.stdout.as_slice()), (Some(0), &b"42\n"[..]), "as {who:?}");
+    let failed = coracle.command().args(["exec", "-c", "1 / 0"]).stderr(full()).output().unwrap();
+    assert_eq!(failed.status.code(), Some(1), "as {who:?}");
+    // A port that was free a moment ago.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut command = coracle.command();
+    command.args(["up", "--port", &port.to_string()]).env("CORACLE_LOG", "info").stdout(Stdio::null());
+    let child = command.stderr(full()).spawn().unwrap();
+    let server = Server { child, address: format!("127.0.0.1:{port}") };
+    eventually("the server serves", || ask(&server.address, "GET", "/readyz", b"").is_ok());
+    server.succeeds("print('x')", Some("work"));
+    server.comes_to(200, "ok");
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //! of path, and can do the same with their own data.
 
 use crate::site::{Client, Site};
-use coracle_testing::harness::everybody;
+use coracle_testing::each_user;
+use coracle_testing::harness::As;
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -275,9 +276,7 @@ fn users_are_isolated(who: coracle_testing::harness::As) {
     }
 }
 
-#[test]
-fn users_cannot_reach_data_of_others() {
-    for who in everybody() {
-        users_are_isolated(*who);
-    }
+each_user!(users_cannot_reach_data_of_others);
+fn users_cannot_reach_data_of_others(who: As) {
+    users_are_isolated(who);
 }

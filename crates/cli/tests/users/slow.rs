@@ -1,7 +1,7 @@
 //! Five kinds of slow clients do not affect twenty working users.
 
 use crate::site::Site;
-use coracle_testing::harness::everybody;
+use coracle_testing::harness::As;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -285,7 +285,7 @@ fn median(times: &mut [Duration]) -> (Duration, Duration) {
 /// Starts a server with this number of users.
 fn site(people: usize) -> Site {
     let people: Vec<String> = (0..people).map(|number| format!("person{number}")).collect();
-    Site::new(everybody()[0], &people.iter().map(String::as_str).collect::<Vec<_>>())
+    Site::new(As::current(), &people.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 /// Restarts the server with these settings.

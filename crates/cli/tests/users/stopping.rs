@@ -1,7 +1,7 @@
 //! Executions when their server stops, dies or loses its client, and many sessions.
 
 use crate::site::{Client, Site};
-use coracle_testing::harness::everybody;
+use coracle_testing::harness::As;
 use coracle_testing::wait::eventually;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ fn in_state(client: &Client, state: &str) -> usize {
 
 #[test]
 fn executions_of_a_stopping_server_are_answered_and_recorded() {
-    let mut site = Site::new(everybody()[0], &["ada"]);
+    let mut site = Site::new(As::current(), &["ada"]);
     let client = site.client("ada");
     assert_eq!(execute(&client, "6 * 7", None).unwrap()["result"], 42);
     let running: Vec<_> = (0..20)
@@ -76,7 +76,7 @@ fn executions_of_a_stopping_server_are_answered_and_recorded() {
 
 #[test]
 fn executions_of_a_killed_server_are_recorded() {
-    let mut site = Site::new(everybody()[0], &["ada"]);
+    let mut site = Site::new(As::current(), &["ada"]);
     let client = site.client("ada");
     let running: Vec<_> = [None, None, Some("s")]
         .map(|session| {
@@ -109,7 +109,7 @@ fn executions_of_a_killed_server_are_recorded() {
 
 #[test]
 fn an_execution_without_a_client_is_recorded() {
-    let site = Site::new(everybody()[0], &["ada"]);
+    let site = Site::new(As::current(), &["ada"]);
     let client = site.client("ada");
     let body = json!({ "code": ENDLESS, "timeout_seconds": 110 }).to_string();
     let mut stream = TcpStream::connect(site.address()).unwrap();
@@ -130,7 +130,7 @@ fn an_execution_without_a_client_is_recorded() {
 
 #[test]
 fn live_sessions_are_never_dropped_and_the_limit_is_reported() {
-    let mut site = Site::new(everybody()[0], &["ada"]);
+    let mut site = Site::new(As::current(), &["ada"]);
     site.stop();
     let file = site.coracle.home().join("coracle.yaml");
     fs::write(&file, "history: { sessions: 2, live_sessions: 4, executions: 5 }\n").unwrap();

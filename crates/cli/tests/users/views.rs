@@ -1,7 +1,7 @@
 //! Sessions, accounts and keys have the same JSON in `/api` and in the output of commands.
 
 use crate::site::Site;
-use coracle_testing::harness::everybody;
+use coracle_testing::harness::As;
 use serde_json::{Value, json};
 
 /// Whether a text is a moment such as `2026-11-17T22:13:51.250Z`.
@@ -12,7 +12,7 @@ fn is_moment(value: &Value) -> bool {
 
 #[test]
 fn the_api_and_commands_print_the_same_json() {
-    let mut site = Site::new(everybody()[0], &["ada"]);
+    let mut site = Site::new(As::current(), &["ada"]);
     site.run(&["users", "add", "boss", "--admin"]);
     let key = site.run(&["users", "keys", "add", "boss", "--name", "tests", "--scope", "api,admin"]);
     let key = key.split_whitespace().find(|word| word.starts_with("crk_")).unwrap().to_owned();

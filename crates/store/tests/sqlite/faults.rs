@@ -17,7 +17,7 @@ use std::time::{Duration, Instant, SystemTime};
 fn small_disk(bytes: u64) -> Option<tempfile::TempDir> {
     use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
     if !rustix::process::geteuid().is_root() {
-        println!("SKIPPED: mounting a small disk needs root");
+        crate::skip::skip("a small disk: only root can mount one");
         return None;
     }
     #[expect(deprecated, reason = "only descriptors must not be unshared, and only mounts are")]

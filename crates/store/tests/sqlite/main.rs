@@ -8,6 +8,10 @@ mod files;
 mod journal;
 mod keys;
 mod processes;
+// By path, because the crate `testing` depends on this one and on many more.
+#[expect(dead_code, unreachable_pub, reason = "only `skip` is used here")]
+#[path = "../../../testing/src/skip.rs"]
+mod skip;
 mod tampering;
 mod versions;
 

@@ -2,7 +2,8 @@
 
 use super::terminal::Window;
 use crate::lab::Bridge;
-use coracle_testing::harness::everybody;
+use coracle_testing::each_user;
+use coracle_testing::harness::As;
 use coracle_testing::wait::eventually;
 use serde_json::{Value, json};
 use std::fs;
@@ -34,36 +35,34 @@ fn notes(bridge: &Bridge) -> Vec<String> {
     lines
 }
 
-#[test]
-fn waiting_for_an_answer_does_not_count_as_time() {
-    for who in everybody() {
-        let bridge = bridge(*who);
-        let code = format!("{TRY}\nawait attempt('the disk')");
-        let window = Window::exec(&bridge, &code, &["--timeout", "1"]);
-        let question = window.question(1);
-        assert!(question.contains("plain.wipe?") && question.contains("the disk"), "{question}");
-        // Longer than the time limit of the code.
-        std::thread::sleep(Duration::from_millis(1500));
-        assert_eq!(notes(&bridge), Vec::<String>::new(), "the call did not wait");
-        window.answer("y");
-        let execution = window.finish();
-        assert_eq!(execution["result"], "done", "as {who:?}: {execution:#}");
-        assert_eq!(notes(&bridge), ["wipe the disk"]);
+each_user!(waiting_for_an_answer_does_not_count_as_time);
+fn waiting_for_an_answer_does_not_count_as_time(who: As) {
+    let bridge = bridge(who);
+    let code = format!("{TRY}\nawait attempt('the disk')");
+    let window = Window::exec(&bridge, &code, &["--timeout", "1"]);
+    let question = window.question(1);
+    assert!(question.contains("plain.wipe?") && question.contains("the disk"), "{question}");
+    // Longer than the time limit of the code.
+    std::thread::sleep(Duration::from_millis(1500));
+    assert_eq!(notes(&bridge), Vec::<String>::new(), "the call did not wait");
+    window.answer("y");
+    let execution = window.finish();
+    assert_eq!(execution["result"], "done", "as {who:?}: {execution:#}");
+    assert_eq!(notes(&bridge), ["wipe the disk"]);
 
-        let window = Window::exec(&bridge, &code, &[]);
-        window.question(1);
-        window.answer("n");
-        let execution = window.finish();
-        assert_eq!(execution["result"], "denied_by_person", "as {who:?}: {execution:#}");
-        assert_eq!(execution["calls"][0]["code"], "denied_by_person");
-        assert_eq!(notes(&bridge), Vec::<String>::new());
-    }
+    let window = Window::exec(&bridge, &code, &[]);
+    window.question(1);
+    window.answer("n");
+    let execution = window.finish();
+    assert_eq!(execution["result"], "denied_by_person", "as {who:?}: {execution:#}");
+    assert_eq!(execution["calls"][0]["code"], "denied_by_person");
+    assert_eq!(notes(&bridge), Vec::<String>::new());
 }
 
 /// Input from before the question is not an answer to it.
 #[test]
 fn input_from_before_the_question_is_discarded() {
-    let bridge = bridge(everybody()[0]);
+    let bridge = bridge(As::current());
     let gate = bridge.text("data/gate");
     let code = format!("{TRY}\nfrom servers.plain import wait\nwait(path={gate:?})\nawait attempt('a')");
     let window = Window::exec(&bridge, &code, &[]);
@@ -79,7 +78,7 @@ fn input_from_before_the_question_is_discarded() {
 
 #[test]
 fn calls_wait_for_their_own_answers_and_others_continue() {
-    let bridge = bridge(everybody()[0]);
+    let bridge = bridge(As::current());
     // A question does not occupy a slot for calls.
     bridge.settings(&json!({ "mcpServers": { "plain": bridge.plain("plain") }, "calls": { "concurrency": 1 } }));
     let code = format!("{TRY}\nawait asyncio.gather(attempt('good'), attempt('bad'), note.aio(text='went on'))");
@@ -99,7 +98,7 @@ fn calls_wait_for_their_own_answers_and_others_continue() {
 
 #[test]
 fn an_answer_can_apply_to_the_session_or_permanently() {
-    let bridge = bridge(everybody()[0]);
+    let bridge = bridge(As::current());
     let code = format!("{TRY}\n[await attempt('a'), await attempt('b')]");
     // Invalid answers are asked again.
     let window = Window::exec(&bridge, &code, &[]);
@@ -133,7 +132,7 @@ fn an_answer_can_apply_to_the_session_or_permanently() {
 /// Ctrl-C during a question ends everything.
 #[test]
 fn ctrl_c_during_a_question_ends_the_program() {
-    let bridge = bridge(everybody()[0]);
+    let bridge = bridge(As::current());
     let window = Window::exec(&bridge, &format!("{TRY}\nawait attempt('a')"), &[]);
     window.question(1);
     window.press("C-c");

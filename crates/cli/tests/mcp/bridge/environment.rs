@@ -1,7 +1,7 @@
 //! Environment variables of servers: those for network access and interpreters, but no credentials.
 
 use crate::lab::Bridge;
-use coracle_testing::harness::everybody;
+use coracle_testing::harness::As;
 use serde_json::{Value, json};
 
 const ENVIRONMENT: &str = "import json
@@ -39,7 +39,7 @@ fn run(bridge: &Bridge, arguments: &[&str]) -> (Option<i32>, String, String) {
 
 #[test]
 fn servers_inherit_network_settings_but_no_credentials() {
-    let bridge = Bridge::new(everybody()[0]);
+    let bridge = Bridge::new(As::current());
     bridge.write(
         "home/.env",
         "CURL_CA_BUNDLE=/of/dotenv.pem\nSSL_CERT_FILE=/of/dotenv.pem\nGIT_SSL_CAINFO=/of/dotenv.pem\n",
@@ -87,7 +87,7 @@ fn servers_inherit_network_settings_but_no_credentials() {
 
 #[test]
 fn network_failures_list_the_inherited_variables() {
-    let bridge = Bridge::new(everybody()[0]);
+    let bridge = Bridge::new(As::current());
     let fails = |words: &str| json!({ "command": "/bin/sh", "args": ["-c", format!("echo '{words}' >&2; exit 1")] });
     bridge.servers(&json!({
         "tls": fails("error: invalid peer certificate: UnknownIssuer"),

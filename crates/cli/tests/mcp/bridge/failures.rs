@@ -2,7 +2,7 @@
 
 use super::terminal::Window;
 use crate::lab::Bridge;
-use coracle_testing::harness::everybody;
+use coracle_testing::harness::As;
 use coracle_testing::wait::eventually;
 use serde_json::json;
 use std::fs;
@@ -15,7 +15,7 @@ fn said(bridge: &Bridge, arguments: &[&str]) -> String {
 
 #[test]
 fn a_failed_start_is_remembered_and_retried_on_demand() {
-    let bridge = Bridge::new(everybody()[0]);
+    let bridge = Bridge::new(As::current());
     let gate = bridge.path("data/gate");
     let mut slow = bridge.plain("slow");
     slow["env"]["PLAIN_WAIT"] = json!(gate);
@@ -42,7 +42,7 @@ fn a_failed_start_is_remembered_and_retried_on_demand() {
 
 #[test]
 fn a_terminal_shows_which_server_is_starting() {
-    let bridge = Bridge::new(everybody()[0]);
+    let bridge = Bridge::new(As::current());
     let gate = bridge.path("data/gate");
     let mut slow = bridge.plain("slow");
     slow["env"]["PLAIN_WAIT"] = json!(gate);

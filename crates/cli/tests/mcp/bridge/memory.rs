@@ -1,7 +1,8 @@
 //! Credentials of servers are in no memory of sandboxed processes, as seen from outside.
 
 use crate::lab::Bridge;
-use coracle_testing::harness::everybody;
+use coracle_testing::each_user;
+use coracle_testing::harness::As;
 use coracle_testing::wait::eventually;
 use rustix::process::geteuid;
 use serde_json::{Value, json};
@@ -60,57 +61,55 @@ fn runs(language: &str, words: &str) -> bool {
     }
 }
 
-#[test]
-fn sandboxed_processes_have_no_credentials_in_memory() {
+each_user!(sandboxed_processes_have_no_credentials_in_memory);
+fn sandboxed_processes_have_no_credentials_in_memory(who: As) {
     if !geteuid().is_root() {
-        println!("SKIPPED: only root may look into the memory of others");
+        coracle_testing::skip::skip("the memory of other processes: only root can read it");
         return;
     }
-    for who in everybody() {
-        let bridge = Bridge::new(*who);
-        bridge.write("memory.py", include_str!("fixtures/memory.py"));
-        let mark = format!("canary{}x{}", std::process::id(), fastrand::u32(..));
-        let secret = format!("{mark}-env");
-        let mut plain = bridge.plain("plain");
-        plain["env"]["SECRET"] = json!(secret);
-        bridge.servers(&json!({ "plain": plain }));
-        let go = bridge.text("data/go");
-        let digest = hex::encode(Sha256::digest(&secret));
-        let programs = [
-            (
-                "python",
-                format!(
-                    "from servers.plain import digest, wait\ngot = digest(what='env')['sha256']\nwait(path={go:?})\nprint(got)"
-                ),
-                format!("planted = {mark:?}.upper().lower()\n"),
+    let bridge = Bridge::new(who);
+    bridge.write("memory.py", include_str!("fixtures/memory.py"));
+    let mark = format!("canary{}x{}", std::process::id(), fastrand::u32(..));
+    let secret = format!("{mark}-env");
+    let mut plain = bridge.plain("plain");
+    plain["env"]["SECRET"] = json!(secret);
+    bridge.servers(&json!({ "plain": plain }));
+    let go = bridge.text("data/go");
+    let digest = hex::encode(Sha256::digest(&secret));
+    let programs = [
+        (
+            "python",
+            format!(
+                "from servers.plain import digest, wait\ngot = digest(what='env')['sha256']\nwait(path={go:?})\nprint(got)"
             ),
-            (
-                "typescript",
-                format!(
-                    "import {{ digest, wait }} from 'servers/plain';\nconst got = (await digest({{ what: 'env' }})).sha256;\nawait wait({{ path: {go:?} }});\nconsole.log(got)"
-                ),
-                format!("const planted = {mark:?}.toUpperCase().toLowerCase();\n"),
+            format!("planted = {mark:?}.upper().lower()\n"),
+        ),
+        (
+            "typescript",
+            format!(
+                "import {{ digest, wait }} from 'servers/plain';\nconst got = (await digest({{ what: 'env' }})).sha256;\nawait wait({{ path: {go:?} }});\nconsole.log(got)"
             ),
-            (
-                "bash",
-                format!("got=$(tool plain digest --what env)\ntool plain wait --path {go} >&2\necho \"$got\""),
-                format!("planted={mark}\n"),
-            ),
-        ];
-        for (language, code, plant) in programs {
-            let (looked, execution) = paused(&bridge, language, &code, &mark);
-            // The credential reached the server, and the memory of the program that holds it was searched.
-            assert!(execution["stdout"].as_str().unwrap().contains(&digest), "{language} as {who:?}: {execution:#}");
-            let host = looked.iter().find(|process| !process.inside).unwrap();
-            assert!(host.found, "{language} as {who:?}: it is not even where it must be: {looked:#?}");
-            let inside: Vec<&Looked> = looked.iter().filter(|process| process.inside).collect();
-            assert!(inside.iter().any(|process| runs(language, &process.words)), "{language} as {who:?}: {looked:#?}");
-            assert!(inside.iter().all(|process| process.bytes > 100_000), "{language} as {who:?}: {looked:#?}");
-            assert!(inside.iter().all(|process| !process.found), "{language} as {who:?}: {looked:#?}");
-            // Control: the same search finds text that is planted in the process of the language.
-            let (looked, _) = paused(&bridge, language, &(plant + &code), &mark);
-            let mut runner = looked.iter().filter(|process| process.inside && runs(language, &process.words));
-            assert!(runner.any(|process| process.found), "{language} as {who:?}: {looked:#?}");
-        }
+            format!("const planted = {mark:?}.toUpperCase().toLowerCase();\n"),
+        ),
+        (
+            "bash",
+            format!("got=$(tool plain digest --what env)\ntool plain wait --path {go} >&2\necho \"$got\""),
+            format!("planted={mark}\n"),
+        ),
+    ];
+    for (language, code, plant) in programs {
+        let (looked, execution) = paused(&bridge, language, &code, &mark);
+        // The credential reached the server, and the memory of the program that holds it was searched.
+        assert!(execution["stdout"].as_str().unwrap().contains(&digest), "{language} as {who:?}: {execution:#}");
+        let host = looked.iter().find(|process| !process.inside).unwrap();
+        assert!(host.found, "{language} as {who:?}: it is not even where it must be: {looked:#?}");
+        let inside: Vec<&Looked> = looked.iter().filter(|process| process.inside).collect();
+        assert!(inside.iter().any(|process| runs(language, &process.words)), "{language} as {who:?}: {looked:#?}");
+        assert!(inside.iter().all(|process| process.bytes > 100_000), "{language} as {who:?}: {looked:#?}");
+        assert!(inside.iter().all(|process| !process.found), "{language} as {who:?}: {looked:#?}");
+        // Control: the same search finds text that is planted in the process of the language.
+        let (looked, _) = paused(&bridge, language, &(plant + &code), &mark);
+        let mut runner = looked.iter().filter(|process| process.inside && runs(language, &process.words));
+        assert!(runner.any(|process| process.found), "{language} as {who:?}: {looked:#?}");
     }
 }

@@ -1,7 +1,8 @@
 //! One program with three servers in three languages, and details of calls in each language.
 
 use crate::lab::{Bridge, lines_of, npm, pypi, repository};
-use coracle_testing::harness::everybody;
+use coracle_testing::each_user;
+use coracle_testing::harness::As;
 use serde_json::{Value, json};
 use std::fs;
 
@@ -57,40 +58,38 @@ fn with_variables(language: &str, code: &str, variables: &[(&str, &str)]) -> Str
     format!("{}\n{code}", variables.iter().map(line).collect::<Vec<_>>().join("\n"))
 }
 
-#[test]
-fn one_program_uses_three_servers_in_three_languages() {
-    for who in everybody() {
-        for (language, code) in LANGUAGES.into_iter().zip([PYTHON, TYPESCRIPT, BASH]) {
-            let bridge = Bridge::new(*who);
-            bridge.write("data/people.json", PEOPLE);
-            let (folder, repository) = (bridge.text("data"), repository(&bridge));
-            let mut memory = npm("memory", &[]);
-            memory["env"] = json!({ "MEMORY_FILE_PATH": bridge.text("data/memory.json") });
-            bridge.servers(&json!({
-                "files": npm("filesystem", &[&folder]),
-                "memory": memory,
-                "git": pypi("git", &["--repository", &repository]),
-            }));
-            let code = with_variables(language, code, &[("FOLDER", &folder), ("REPOSITORY", &repository)]);
-            let execution = bridge.run(language, &code, &[]);
-            assert_eq!(execution["success"], true, "{language} as {who:?}: {execution:#}");
-            let result = match language {
-                "bash" => serde_json::from_str(execution["stdout"].as_str().unwrap()).unwrap(),
-                _ => execution["result"].clone(),
-            };
-            assert_eq!(result, json!({ "found": ["Ada", "Charles"], "on_trunk": true, "asked": 3 }), "{language}");
-            let called: Vec<_> = execution["calls"].as_array().unwrap().iter().map(summary).collect();
-            let expected = [
-                json!(["files", "read_text_file", true]),
-                json!(["memory", "create_entities", true]),
-                json!(["memory", "search_nodes", true]),
-                json!(["git", "git_status", true]),
-            ];
-            assert_eq!(called, expected, "{language}");
-            assert!(execution["calls"].as_array().unwrap().iter().all(|call| call["bytes_in"].as_u64() > Some(2)
-                && call["bytes_out"].as_u64() > Some(2)
-                && call["code"].is_null()));
-        }
+each_user!(one_program_uses_three_servers_in_three_languages);
+fn one_program_uses_three_servers_in_three_languages(who: As) {
+    for (language, code) in LANGUAGES.into_iter().zip([PYTHON, TYPESCRIPT, BASH]) {
+        let bridge = Bridge::new(who);
+        bridge.write("data/people.json", PEOPLE);
+        let (folder, repository) = (bridge.text("data"), repository(&bridge));
+        let mut memory = npm("memory", &[]);
+        memory["env"] = json!({ "MEMORY_FILE_PATH": bridge.text("data/memory.json") });
+        bridge.servers(&json!({
+            "files": npm("filesystem", &[&folder]),
+            "memory": memory,
+            "git": pypi("git", &["--repository", &repository]),
+        }));
+        let code = with_variables(language, code, &[("FOLDER", &folder), ("REPOSITORY", &repository)]);
+        let execution = bridge.run(language, &code, &[]);
+        assert_eq!(execution["success"], true, "{language} as {who:?}: {execution:#}");
+        let result = match language {
+            "bash" => serde_json::from_str(execution["stdout"].as_str().unwrap()).unwrap(),
+            _ => execution["result"].clone(),
+        };
+        assert_eq!(result, json!({ "found": ["Ada", "Charles"], "on_trunk": true, "asked": 3 }), "{language}");
+        let called: Vec<_> = execution["calls"].as_array().unwrap().iter().map(summary).collect();
+        let expected = [
+            json!(["files", "read_text_file", true]),
+            json!(["memory", "create_entities", true]),
+            json!(["memory", "search_nodes", true]),
+            json!(["git", "git_status", true]),
+        ];
+        assert_eq!(called, expected, "{language}");
+        assert!(execution["calls"].as_array().unwrap().iter().all(|call| call["bytes_in"].as_u64() > Some(2)
+            && call["bytes_out"].as_u64() > Some(2)
+            && call["code"].is_null()));
     }
 }
 
@@ -101,7 +100,7 @@ fn summary(call: &Value) -> Value {
 /// The server answers only when all calls have arrived: sequential calls would never end.
 #[test]
 fn calls_run_in_parallel() {
-    let bridge = Bridge::new(everybody()[0]);
+    let bridge = Bridge::new(As::current());
     bridge.servers(&json!({ "plain": bridge.plain("plain") }));
     let programs = [
         (
@@ -129,7 +128,7 @@ fn calls_run_in_parallel() {
 
 #[test]
 fn mistakes_are_errors_that_code_can_inspect() {
-    let bridge = Bridge::new(everybody()[0]);
+    let bridge = Bridge::new(As::current());
     bridge.servers(&json!({ "plain": bridge.plain("plain") }));
     let python = r#"
 from coracle import ToolError, call
@@ -192,7 +191,7 @@ tool plain large --bytes none; echo $?";
 /// The error names the tool exactly once, whatever went wrong.
 #[test]
 fn an_error_names_its_tool_once() {
-    let bridge = Bridge::new(everybody()[0]);
+    let bridge = Bridge::new(As::current());
     bridge.settings(&json!({
         "policy": { "tools": { "plain.no*": "deny" } },
         "mcpServers": { "plain": bridge.plain("plain"), "gone": { "command": "/does/not/exist" } },
@@ -225,7 +224,7 @@ fn an_error_names_its_tool_once() {
 
 #[test]
 fn unknown_arguments_suggest_a_similar_one() {
-    let bridge = Bridge::new(everybody()[0]);
+    let bridge = Bridge::new(As::current());
     bridge.servers(&json!({ "plain": bridge.plain("plain") }));
     for (call, error) in [
         ("large(byte=5)", "TypeError: large() has no argument 'byte'; did you mean 'bytes'?"),
@@ -242,7 +241,7 @@ fn unknown_arguments_suggest_a_similar_one() {
 /// Names with a meaning in Python, TypeScript, bash or Coracle.
 #[test]
 fn servers_can_have_any_name() {
-    let bridge = Bridge::new(everybody()[0]);
+    let bridge = Bridge::new(As::current());
     let names = [
         "tools",
         "tool",
@@ -286,40 +285,38 @@ fn servers_can_have_any_name() {
     );
 }
 
-#[test]
-fn media_are_files_and_structured_results_are_values() {
-    for who in everybody() {
-        let bridge = Bridge::new(*who);
-        bridge.servers(&json!({ "everything": npm("everything", &["stdio"]) }));
-        let python = r#"
+each_user!(media_are_files_and_structured_results_are_values);
+fn media_are_files_and_structured_results_are_values(who: As) {
+    let bridge = Bridge::new(who);
+    bridge.servers(&json!({ "everything": npm("everything", &["stdio"]) }));
+    let python = r#"
 from servers.everything import get_tiny_image, get_structured_content
 parts = get_tiny_image()
 image = next(part for part in parts if not isinstance(part, str))
 weather = get_structured_content(location="New York")
 [image.mime, open(image.path, "rb").read(8).hex(), image.path.startswith("/tmp/media/"), sorted(weather)]"#;
-        let typescript = r#"
+    let typescript = r#"
 import { get_tiny_image, get_structured_content } from "servers/everything";
 const parts = await get_tiny_image({}) as any[];
 const image = parts.find((part) => typeof part !== "string");
 const weather = await get_structured_content({ location: "New York" });
 const hex = [...image.readBytes().slice(0, 8)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 [image.mime, hex, image.path.startsWith("/tmp/media/"), Object.keys(weather).sort()]"#;
-        let bash = r#"
+    let bash = r#"
 path=$(tool everything get-tiny-image | python3 -c 'import json, sys; print(next(part["path"] for part in json.load(sys.stdin) if not isinstance(part, str)))')
 hex=$(head -c 8 "$path" | od -An -tx1 | tr -d ' \n')
 keys=$(tool everything get-structured-content --location "New York" | python3 -c 'import json, sys; print(json.dumps(sorted(json.load(sys.stdin))))')
 case $path in /tmp/media/*.png) place=true;; esac
 echo "[\"image/png\", \"$hex\", $place, $keys]""#;
-        let expected = json!(["image/png", "89504e470d0a1a0a", true, ["conditions", "humidity", "temperature"]]);
-        for (language, code) in LANGUAGES.into_iter().zip([python, typescript, bash]) {
-            assert_eq!(bridge.result(language, code), expected, "{language} as {who:?}");
-        }
+    let expected = json!(["image/png", "89504e470d0a1a0a", true, ["conditions", "humidity", "temperature"]]);
+    for (language, code) in LANGUAGES.into_iter().zip([python, typescript, bash]) {
+        assert_eq!(bridge.result(language, code), expected, "{language} as {who:?}");
     }
 }
 
 #[test]
 fn listed_tools_are_known_without_starting_the_server() {
-    let bridge = Bridge::new(everybody()[0]);
+    let bridge = Bridge::new(As::current());
     bridge.servers(&json!({ "one": bridge.plain("one"), "two": bridge.plain("two") }));
     // Neither server is known yet, so listing the modules starts both.
     let seen = bridge
@@ -342,7 +339,7 @@ fn listed_tools_are_known_without_starting_the_server() {
 
 #[test]
 fn types_are_learned_from_results_without_values() {
-    let bridge = Bridge::new(everybody()[0]);
+    let bridge = Bridge::new(As::current());
     bridge.servers(&json!({ "plain": bridge.plain("plain") }));
     let stub = "open('/coracle/servers/plain/people.py').read()";
     let code = format!("from servers.plain import people\nbefore = {stub}\npeople()\nbefore");

@@ -2,7 +2,8 @@
 
 use super::terminal::Window;
 use crate::lab::{Bridge, is_alive};
-use coracle_testing::harness::{As, Coracle, as_ordinary, everybody};
+use coracle_testing::each_user;
+use coracle_testing::harness::{As, Coracle, as_ordinary};
 use coracle_testing::wait::eventually;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -87,45 +88,43 @@ fn process_by(command: &mut Command) -> Value {
     execution["result"].clone()
 }
 
-#[test]
-fn commands_share_the_servers_of_a_running_up() {
-    for who in everybody() {
-        let bridge = plain(*who);
-        // Control: without `coracle up`, each command starts its own server.
-        let first = python(&bridge, WHO, &[]);
-        assert_ne!(python(&bridge, WHO, &[]), first);
-        assert_eq!(bridge.starts("plain"), 2);
-        assert!(!socket(&bridge).exists());
+each_user!(commands_share_the_servers_of_a_running_up);
+fn commands_share_the_servers_of_a_running_up(who: As) {
+    let bridge = plain(who);
+    // Control: without `coracle up`, each command starts its own server.
+    let first = python(&bridge, WHO, &[]);
+    assert_ne!(python(&bridge, WHO, &[]), first);
+    assert_eq!(bridge.starts("plain"), 2);
+    assert!(!socket(&bridge).exists());
 
-        let up = Up::start(&bridge.coracle, &[]);
-        let found = fs::symlink_metadata(socket(&bridge)).unwrap();
-        assert!(found.file_type().is_socket());
-        assert_eq!(found.permissions().mode() & 0o777, 0o600);
-        assert_eq!(fs::metadata(socket(&bridge).parent().unwrap()).unwrap().permissions().mode() & 0o777, 0o700);
-        // For the first command, `coracle up` starts the server; the next one finds it.
-        let lent = python(&bridge, WHO, &[]);
-        assert_eq!(bridge.starts("plain"), 3, "as {who:?}");
-        assert_eq!(python(&bridge, WHO, &[]), lent);
-        let said = bridge.coracle.run("bash", "tool plain process", &[]);
-        assert!(said["stdout"].as_str().unwrap().contains(&lent.to_string()), "{said:#}");
-        assert_eq!(bridge.starts("plain"), 3, "as {who:?}");
-        // With --own-servers a command starts its own, as does `servers test`.
-        assert_ne!(python(&bridge, WHO, &["--own-servers"]), lent);
-        assert_eq!(bridge.starts("plain"), 4);
-        assert!(bridge.coracle.command().args(["servers", "test"]).output().unwrap().status.success());
-        assert_eq!(bridge.starts("plain"), 5);
-        assert_eq!(python(&bridge, WHO, &[]), lent);
-        assert!(is_alive(&lent.to_string()));
-        up.end();
-        assert!(!socket(&bridge).exists());
-        assert_ne!(python(&bridge, WHO, &[]), lent);
-        bridge.assert_no_servers();
-    }
+    let up = Up::start(&bridge.coracle, &[]);
+    let found = fs::symlink_metadata(socket(&bridge)).unwrap();
+    assert!(found.file_type().is_socket());
+    assert_eq!(found.permissions().mode() & 0o777, 0o600);
+    assert_eq!(fs::metadata(socket(&bridge).parent().unwrap()).unwrap().permissions().mode() & 0o777, 0o700);
+    // For the first command, `coracle up` starts the server; the next one finds it.
+    let lent = python(&bridge, WHO, &[]);
+    assert_eq!(bridge.starts("plain"), 3, "as {who:?}");
+    assert_eq!(python(&bridge, WHO, &[]), lent);
+    let said = bridge.coracle.run("bash", "tool plain process", &[]);
+    assert!(said["stdout"].as_str().unwrap().contains(&lent.to_string()), "{said:#}");
+    assert_eq!(bridge.starts("plain"), 3, "as {who:?}");
+    // With --own-servers a command starts its own, as does `servers test`.
+    assert_ne!(python(&bridge, WHO, &["--own-servers"]), lent);
+    assert_eq!(bridge.starts("plain"), 4);
+    assert!(bridge.coracle.command().args(["servers", "test"]).output().unwrap().status.success());
+    assert_eq!(bridge.starts("plain"), 5);
+    assert_eq!(python(&bridge, WHO, &[]), lent);
+    assert!(is_alive(&lent.to_string()));
+    up.end();
+    assert!(!socket(&bridge).exists());
+    assert_ne!(python(&bridge, WHO, &[]), lent);
+    bridge.assert_no_servers();
 }
 
 #[test]
 fn a_running_up_lists_the_tools_of_a_new_server() {
-    let bridge = plain(everybody()[0]);
+    let bridge = plain(As::current());
     let up = Up::start(&bridge.coracle, &[]);
     let listed = || bridge.coracle.command().args(["tools", "list"]).output().unwrap();
     // `coracle up` lists tools that are not known yet.
@@ -138,7 +137,7 @@ fn a_running_up_lists_the_tools_of_a_new_server() {
 
 #[test]
 fn a_command_starts_servers_that_differ() {
-    let bridge = plain(everybody()[0]);
+    let bridge = plain(As::current());
     let up = Up::start(&bridge.coracle, &[]);
     let lent = python(&bridge, WHO, &[]);
     let mut starts = bridge.starts("plain");
@@ -174,7 +173,7 @@ fn a_command_starts_servers_that_differ() {
 
 #[test]
 fn the_policy_of_the_command_applies() {
-    let bridge = plain(everybody()[0]);
+    let bridge = plain(As::current());
     let with = |decision: &str| {
         let policy = json!({ "tools": { "plain.note": decision } });
         bridge.settings(&json!({ "mcpServers": { "plain": bridge.plain("plain") }, "policy": policy }));
@@ -198,7 +197,7 @@ fn the_policy_of_the_command_applies() {
 
 #[test]
 fn the_command_asks_the_user() {
-    let bridge = plain(everybody()[0]);
+    let bridge = plain(As::current());
     let up = Up::start(&bridge.coracle, &[]);
     let lent = python(&bridge, WHO, &[]);
     let code = "from coracle import ToolError\nfrom servers.plain import process, wipe\n\
@@ -218,7 +217,7 @@ fn the_command_asks_the_user() {
 /// Code cannot answer questions of a server: the command says so, whatever clients `coracle up` has.
 #[test]
 fn questions_of_a_server_are_answered_by_the_command() {
-    let bridge = Bridge::new(everybody()[0]);
+    let bridge = Bridge::new(As::current());
     bridge.servers(&json!({ "rogue": bridge.rogue("asks") }));
     let code = "from servers.rogue import act\nact()";
     // Control: with its own server, the answers have the same meaning.
@@ -234,32 +233,30 @@ fn questions_of_a_server_are_answered_by_the_command() {
     up.end();
 }
 
-#[test]
-fn commands_work_after_up_is_killed_and_share_the_next_one() {
-    for who in everybody() {
-        let bridge = plain(*who);
-        let mut up = Up::start(&bridge.coracle, &[]);
-        let lent = python(&bridge, WHO, &[]);
-        up.signal(Signal::KILL);
-        up.wait();
-        assert!(socket(&bridge).exists(), "control: nothing was cleaned up");
-        let starts = bridge.starts("plain");
-        assert_ne!(python(&bridge, WHO, &[]), lent);
-        assert_eq!(bridge.starts("plain"), starts + 1);
-        let up = Up::start(&bridge.coracle, &[]);
-        let lent = python(&bridge, WHO, &[]);
-        assert_eq!(python(&bridge, WHO, &[]), lent, "as {who:?}");
-        assert_eq!(bridge.starts("plain"), starts + 2);
-        up.end();
-        assert!(!socket(&bridge).exists());
-    }
+each_user!(commands_work_after_up_is_killed_and_share_the_next_one);
+fn commands_work_after_up_is_killed_and_share_the_next_one(who: As) {
+    let bridge = plain(who);
+    let mut up = Up::start(&bridge.coracle, &[]);
+    let lent = python(&bridge, WHO, &[]);
+    up.signal(Signal::KILL);
+    up.wait();
+    assert!(socket(&bridge).exists(), "control: nothing was cleaned up");
+    let starts = bridge.starts("plain");
+    assert_ne!(python(&bridge, WHO, &[]), lent);
+    assert_eq!(bridge.starts("plain"), starts + 1);
+    let up = Up::start(&bridge.coracle, &[]);
+    let lent = python(&bridge, WHO, &[]);
+    assert_eq!(python(&bridge, WHO, &[]), lent, "as {who:?}");
+    assert_eq!(bridge.starts("plain"), starts + 2);
+    up.end();
+    assert!(!socket(&bridge).exists());
 }
 
 /// The error of a call whose server ended with `coracle up`; the next call starts the server.
 #[test]
 fn an_up_that_ends_during_a_call_is_named_in_the_error() {
     for signal in [Signal::INT, Signal::KILL] {
-        let bridge = plain(everybody()[0]);
+        let bridge = plain(As::current());
         let mut up = Up::start(&bridge.coracle, &[]);
         let code = "from coracle import ToolError\nfrom servers.plain import echo, wait\ntry:\n  wait(path='/never')\n\
                     except ToolError as error:\n  said = str(error)\n[said, echo(text='again')]";
@@ -281,7 +278,7 @@ fn an_up_that_ends_during_a_call_is_named_in_the_error() {
 
 #[test]
 fn ctrl_c_cancels_the_call_and_keeps_the_server() {
-    let bridge = Bridge::new(everybody()[0]);
+    let bridge = Bridge::new(As::current());
     bridge.servers(&json!({ "rogue": bridge.rogue("hang") }));
     let up = Up::start(&bridge.coracle, &[]);
     let mut command = bridge.coracle.command();
@@ -316,42 +313,40 @@ fn assert_no_connection(listener: &UnixListener) {
     assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
 }
 
-#[test]
-fn sockets_that_others_could_have_created_are_not_used() {
-    for who in everybody() {
-        let bridge = plain(*who);
-        let pid = python(&bridge, WHO, &[]);
-        let listener = fake(&bridge, 0o666, None);
+each_user!(sockets_that_others_could_have_created_are_not_used);
+fn sockets_that_others_could_have_created_are_not_used(who: As) {
+    let bridge = plain(who);
+    let pid = python(&bridge, WHO, &[]);
+    let listener = fake(&bridge, 0o666, None);
+    assert_ne!(python(&bridge, WHO, &[]), pid, "as {who:?}");
+    assert_no_connection(&listener);
+    if rustix::process::geteuid().is_root() {
+        let other = if who == As::Root { 54_322 } else { 0 };
+        let listener = fake(&bridge, 0o600, Some(other));
         assert_ne!(python(&bridge, WHO, &[]), pid, "as {who:?}");
         assert_no_connection(&listener);
-        if rustix::process::geteuid().is_root() {
-            let other = if *who == As::Root { 54_322 } else { 0 };
-            let listener = fake(&bridge, 0o600, Some(other));
-            assert_ne!(python(&bridge, WHO, &[]), pid, "as {who:?}");
-            assert_no_connection(&listener);
-        } else {
-            println!("SKIPPED a socket of another user: the tests do not run as root");
-        }
-        // A file in its place, and a link to elsewhere.
-        fs::remove_file(socket(&bridge)).unwrap();
-        bridge.write("home/store/servers.sock", "no socket");
-        assert_ne!(python(&bridge, WHO, &[]), pid, "as {who:?}");
-        fs::remove_file(socket(&bridge)).unwrap();
-        let elsewhere = UnixListener::bind(bridge.path("elsewhere")).unwrap();
-        bridge.coracle.own(&bridge.path("elsewhere"));
-        fs::set_permissions(bridge.path("elsewhere"), Permissions::from_mode(0o600)).unwrap();
-        std::os::unix::fs::symlink(bridge.path("elsewhere"), socket(&bridge)).unwrap();
-        assert_ne!(python(&bridge, WHO, &[]), pid, "as {who:?}");
-        assert_no_connection(&elsewhere);
-        bridge.assert_no_servers();
+    } else {
+        coracle_testing::skip::skip("a socket of another user: the tests do not run as root");
     }
+    // A file in its place, and a link to elsewhere.
+    fs::remove_file(socket(&bridge)).unwrap();
+    bridge.write("home/store/servers.sock", "no socket");
+    assert_ne!(python(&bridge, WHO, &[]), pid, "as {who:?}");
+    fs::remove_file(socket(&bridge)).unwrap();
+    let elsewhere = UnixListener::bind(bridge.path("elsewhere")).unwrap();
+    bridge.coracle.own(&bridge.path("elsewhere"));
+    fs::set_permissions(bridge.path("elsewhere"), Permissions::from_mode(0o600)).unwrap();
+    std::os::unix::fs::symlink(bridge.path("elsewhere"), socket(&bridge)).unwrap();
+    assert_ne!(python(&bridge, WHO, &[]), pid, "as {who:?}");
+    assert_no_connection(&elsewhere);
+    bridge.assert_no_servers();
 }
 
 /// The socket belongs to the user, but the listener is another user's.
 #[test]
 fn a_listener_of_another_user_gets_no_data() {
     if !rustix::process::geteuid().is_root() {
-        println!("SKIPPED: the tests do not run as root");
+        coracle_testing::skip::skip("another user: the tests do not run as root");
         return;
     }
     let bridge = plain(As::Ordinary);
@@ -369,7 +364,7 @@ fn a_listener_of_another_user_gets_no_data() {
 
 #[test]
 fn silent_or_lying_peers_do_not_block_a_command() {
-    let bridge = plain(everybody()[0]);
+    let bridge = plain(As::current());
     python(&bridge, WHO, &[]);
     let answers: [&[u8]; 7] = [
         b"",
@@ -413,7 +408,7 @@ const CLIENT: &str = "import socket, sys\ns = socket.socket(socket.AF_UNIX)\ns.c
 fn another_user_is_refused() {
     let words = as_ordinary();
     let Some((setpriv, arguments)) = words.split_first() else {
-        println!("SKIPPED: the tests do not run as root");
+        coracle_testing::skip::skip("another user: the tests do not run as root");
         return;
     };
     let bridge = plain(As::Root);
@@ -445,30 +440,28 @@ fn another_user_is_refused() {
     up.end();
 }
 
+each_user!(sandboxed_code_cannot_reach_the_socket);
 /// Sharing is for commands: sandboxed code always goes through the broker.
-#[test]
-fn sandboxed_code_cannot_reach_the_socket() {
-    for who in everybody() {
-        let bridge = plain(*who);
-        let up = Up::start(&bridge.coracle, &[]);
-        let path = socket(&bridge).to_str().unwrap().to_owned();
-        let code = format!(
-            "import socket\ntry:\n  socket.socket(socket.AF_UNIX).connect({path:?})\n  said = 'connected'\n\
+fn sandboxed_code_cannot_reach_the_socket(who: As) {
+    let bridge = plain(who);
+    let up = Up::start(&bridge.coracle, &[]);
+    let path = socket(&bridge).to_str().unwrap().to_owned();
+    let code = format!(
+        "import socket\ntry:\n  socket.socket(socket.AF_UNIX).connect({path:?})\n  said = 'connected'\n\
              except OSError as error:\n  said = type(error).__name__\n"
-        );
-        assert_eq!(python(&bridge, &format!("{code}said"), &[]), "PermissionError", "as {who:?}");
-        // Control: the same user outside a sandbox.
-        let mut words = if *who == As::Ordinary { as_ordinary() } else { Vec::new() };
-        words.extend(["/usr/bin/python3", "-I", "-c", &format!("{code}print(said)")].map(str::to_owned));
-        let output = Command::new(&words[0]).args(&words[1..]).output().unwrap();
-        assert_eq!(String::from_utf8_lossy(&output.stdout), "connected\n", "as {who:?}: {output:?}");
-        up.end();
-    }
+    );
+    assert_eq!(python(&bridge, &format!("{code}said"), &[]), "PermissionError", "as {who:?}");
+    // Control: the same user outside a sandbox.
+    let mut words = if who == As::Ordinary { as_ordinary() } else { Vec::new() };
+    words.extend(["/usr/bin/python3", "-I", "-c", &format!("{code}print(said)")].map(str::to_owned));
+    let output = Command::new(&words[0]).args(&words[1..]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "connected\n", "as {who:?}: {output:?}");
+    up.end();
 }
 
 #[test]
 fn the_data_folder_can_have_a_long_path() {
-    let bridge = plain(everybody()[0]);
+    let bridge = plain(As::current());
     let home = bridge.path(&"x".repeat(150));
     fs::create_dir(&home).unwrap();
     bridge.coracle.own(&home);
@@ -493,7 +486,7 @@ fn the_data_folder_can_have_a_long_path() {
 /// A server that is stopped, as with Ctrl-Z.
 #[test]
 fn commands_work_while_up_is_suspended() {
-    let bridge = plain(everybody()[0]);
+    let bridge = plain(As::current());
     let entry = bridge.plain("plain");
     bridge.servers(&json!({ "plain": entry, "second": bridge.plain("second") }));
     let up = Up::start(&bridge.coracle, &[]);

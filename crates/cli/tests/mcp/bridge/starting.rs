@@ -1,7 +1,7 @@
 //! Servers that start slowly, and calls that start no server.
 
 use crate::lab::Bridge;
-use coracle_testing::harness::everybody;
+use coracle_testing::harness::As;
 use coracle_testing::wait::eventually;
 use serde_json::{Value, json};
 use std::fs;
@@ -17,7 +17,7 @@ fn listed(bridge: &Bridge) {
 
 #[test]
 fn starting_a_server_does_not_count_as_time_of_the_code() {
-    let bridge = Bridge::new(everybody()[0]);
+    let bridge = Bridge::new(As::current());
     let gate = bridge.path("data/gate");
     let mut plain = bridge.plain("plain");
     plain["env"]["PLAIN_WAIT"] = json!(gate);
@@ -51,7 +51,7 @@ fn starting_a_server_does_not_count_as_time_of_the_code() {
 
 #[test]
 fn starting_a_server_has_its_own_limit() {
-    let bridge = Bridge::new(everybody()[0]);
+    let bridge = Bridge::new(As::current());
     let gate = bridge.path("data/gate");
     let mut plain = bridge.plain("plain");
     plain["env"]["PLAIN_WAIT"] = json!(gate);
@@ -78,7 +78,7 @@ attempt()";
 
 #[test]
 fn calls_that_are_refused_anyway_start_no_server() {
-    let bridge = Bridge::new(everybody()[0]);
+    let bridge = Bridge::new(As::current());
     let with = |decision: &str| {
         let servers = json!({ "plain": bridge.plain("plain") });
         bridge.settings(&json!({ "mcpServers": servers, "policy": { "tools": { "plain.note": decision } } }));

@@ -1,7 +1,8 @@
 //! Hostile TypeScript and the broker: changes to its own engine, forgery and floods.
 
 use crate::lab::Bridge;
-use coracle_testing::harness::everybody;
+use coracle_testing::each_user;
+use coracle_testing::harness::As;
 use serde_json::{Value, json};
 
 fn with_policy(bridge: &Bridge, decision: &str) {
@@ -22,7 +23,7 @@ fn ledger(execution: &Value) -> Vec<(String, String, String)> {
 /// callers, and the ledger is correct.
 #[test]
 fn changed_prototypes_do_not_affect_calls() {
-    let bridge = Bridge::new(everybody()[0]);
+    let bridge = Bridge::new(As::current());
     with_policy(&bridge, "deny");
     let pollution = [
         "Object.prototype.server = 'other'; Object.prototype.tool = 'wipe'; Object.prototype.arguments = {}; Object.prototype.id = 99",
@@ -52,13 +53,12 @@ fn changed_prototypes_do_not_affect_calls() {
     assert_eq!(bridge.lines("plain"), Vec::<String>::new(), "nothing was wiped");
 }
 
+each_user!(names_and_ids_cannot_be_forged);
 /// A denied tool is denied under any name; the same forms reach a permitted tool.
-#[test]
-fn names_and_ids_cannot_be_forged() {
-    for who in everybody() {
-        let bridge = Bridge::new(*who);
-        with_policy(&bridge, "deny");
-        let forms = r"
+fn names_and_ids_cannot_be_forged(who: As) {
+    let bridge = Bridge::new(who);
+    with_policy(&bridge, "deny");
+    let forms = r"
             import { call, ToolError } from 'coracle';
             import * as plain from 'servers/plain';
             const attempt = async (act: () => unknown) => {
@@ -84,39 +84,38 @@ fn names_and_ids_cannot_be_forged() {
                 huge: await attempt(() => call('plain', 'wipe', { what: 'x'.repeat(9e6) })),
             };
             codes";
-        let execution = bridge.run("typescript", forms, &[]);
-        let expected = json!({
-            "module": "denied_by_policy",
-            "bare": "denied_by_policy",
-            "upper": "denied_by_policy",
-            "space": "tool_not_found",
-            "nul": "denied_by_policy",
-            "path": "unknown_server",
-            "list": "invalid_request",
-            "object": "denied_by_policy",
-            "nobody": "invalid_request",
-            "method": "denied_by_policy",
-            "arguments": "invalid_request",
-            "number": "invalid_request",
-            "hidden": "denied_by_policy",
-            "cyclic": "TypeError",
-            "huge": "Error",
-        });
-        assert_eq!(execution["result"], expected, "as {who:?}: {execution:#}");
-        assert_eq!(bridge.lines("plain"), Vec::<String>::new(), "as {who:?}: nothing was wiped");
-        assert!(ledger(&execution).iter().all(|(_, _, code)| code != "ok"), "as {who:?}: {execution:#}");
-        with_policy(&bridge, "allow");
-        let execution = bridge.run("typescript", forms, &[]);
-        for form in ["module", "bare", "object", "method"] {
-            assert_eq!(execution["result"][form], "made", "as {who:?}: the control {form}: {execution:#}");
-        }
-        assert_eq!(bridge.lines("plain"), vec!["wipe everything"; 4], "as {who:?}");
+    let execution = bridge.run("typescript", forms, &[]);
+    let expected = json!({
+        "module": "denied_by_policy",
+        "bare": "denied_by_policy",
+        "upper": "denied_by_policy",
+        "space": "tool_not_found",
+        "nul": "denied_by_policy",
+        "path": "unknown_server",
+        "list": "invalid_request",
+        "object": "denied_by_policy",
+        "nobody": "invalid_request",
+        "method": "denied_by_policy",
+        "arguments": "invalid_request",
+        "number": "invalid_request",
+        "hidden": "denied_by_policy",
+        "cyclic": "TypeError",
+        "huge": "Error",
+    });
+    assert_eq!(execution["result"], expected, "as {who:?}: {execution:#}");
+    assert_eq!(bridge.lines("plain"), Vec::<String>::new(), "as {who:?}: nothing was wiped");
+    assert!(ledger(&execution).iter().all(|(_, _, code)| code != "ok"), "as {who:?}: {execution:#}");
+    with_policy(&bridge, "allow");
+    let execution = bridge.run("typescript", forms, &[]);
+    for form in ["module", "bare", "object", "method"] {
+        assert_eq!(execution["result"][form], "made", "as {who:?}: the control {form}: {execution:#}");
     }
+    assert_eq!(bridge.lines("plain"), vec!["wipe everything"; 4], "as {who:?}");
 }
 
 #[test]
 fn results_in_any_order_reach_their_callers() {
-    let bridge = Bridge::new(everybody()[0]);
+    let bridge = Bridge::new(As::current());
     with_policy(&bridge, "deny");
     let code = "
         import { echo } from 'servers/plain';
@@ -128,7 +127,7 @@ fn results_in_any_order_reach_their_callers() {
 
 #[test]
 fn a_flood_of_calls_is_stopped() {
-    let bridge = Bridge::new(everybody()[0]);
+    let bridge = Bridge::new(As::current());
     bridge.settings(&json!({
         "execution": { "limits": { "calls": 50 } },
         "mcpServers": { "plain": bridge.plain("plain") },
@@ -152,7 +151,7 @@ fn a_flood_of_calls_is_stopped() {
 /// code can catch.
 #[test]
 fn the_longest_result_fits_and_a_longer_one_is_an_error() {
-    let bridge = Bridge::new(everybody()[0]);
+    let bridge = Bridge::new(As::current());
     with_policy(&bridge, "deny");
     let python = "
 from coracle import ToolError

@@ -1,11 +1,11 @@
 //! Configured servers that cannot be used are listed with the reason and the fix.
 
 use crate::lab::Bridge;
-use coracle_testing::harness::everybody;
+use coracle_testing::harness::As;
 use serde_json::{Value, json};
 
 fn bridge() -> Bridge {
-    let bridge = Bridge::new(everybody()[0]);
+    let bridge = Bridge::new(As::current());
     bridge.servers(&json!({
         "plain": bridge.plain("plain"),
         "my-git": { "command": "git-server", "env": { "TOKEN": "${CORACLE_TEST_NO_SUCH_VARIABLE}" } },
@@ -51,7 +51,7 @@ def unknown():
     );
 
     // With only the server that cannot be used.
-    let only = Bridge::new(everybody()[0]);
+    let only = Bridge::new(As::current());
     only.servers(&json!({ "git": { "command": "x", "args": ["${CORACLE_TEST_NO_SUCH_VARIABLE}"] } }));
     let execution = only.run("python", "from servers.git import log", &[]);
     let error = execution["error"].as_str().unwrap();

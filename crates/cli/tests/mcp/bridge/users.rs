@@ -38,7 +38,7 @@ async fn run(engine: &Engine, user: &str, code: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_and_learned_types_belong_to_a_user_unless_shared() {
-    let bridge = Bridge::new(coracle_testing::harness::everybody()[0]);
+    let bridge = Bridge::new(coracle_testing::harness::As::current());
     let home = bridge.path("engine");
     let backend = NativeBackend::new(NativeConfig {
         home: home.clone(),

@@ -2,7 +2,8 @@
 
 use super::driver::{GENERATIONS, Plan, Sdk, Up, code, follow, stdio, text};
 use crate::lab::Bridge;
-use coracle_testing::harness::{As, everybody};
+use coracle_testing::each_user;
+use coracle_testing::harness::As;
 use serde_json::{Value, json};
 use std::fs;
 
@@ -47,20 +48,18 @@ fn everywhere(bridge: &Bridge, answers: &[Value], steps: &[Value], mut check: im
     }
 }
 
-#[test]
-fn the_client_asks_and_the_answer_counts() {
-    for who in everybody() {
-        let bridge = bridge(*who);
-        let step = code(&format!("{TRY}\nawait attempt('the disk')"));
-        everywhere(&bridge, &[says("once")], std::slice::from_ref(&step), |what, outcomes| {
-            assert_eq!(outcomes[0]["value"]["structuredContent"]["result"], "done", "{what}: {:#}", outcomes[0]);
-            let asked = outcomes[0]["asked"].as_array().unwrap();
-            assert_eq!(asked.len(), 1, "{what}: {asked:?}");
-            let message = asked[0]["message"].as_str().unwrap();
-            assert!(message.contains("plain.wipe?") && message.contains("the disk"), "{what}: {message}");
-            assert_eq!(notes(&bridge), ["wipe the disk"], "{what}");
-        });
-    }
+each_user!(the_client_asks_and_the_answer_counts);
+fn the_client_asks_and_the_answer_counts(who: As) {
+    let bridge = bridge(who);
+    let step = code(&format!("{TRY}\nawait attempt('the disk')"));
+    everywhere(&bridge, &[says("once")], std::slice::from_ref(&step), |what, outcomes| {
+        assert_eq!(outcomes[0]["value"]["structuredContent"]["result"], "done", "{what}: {:#}", outcomes[0]);
+        let asked = outcomes[0]["asked"].as_array().unwrap();
+        assert_eq!(asked.len(), 1, "{what}: {asked:?}");
+        let message = asked[0]["message"].as_str().unwrap();
+        assert!(message.contains("plain.wipe?") && message.contains("the disk"), "{what}: {message}");
+        assert_eq!(notes(&bridge), ["wipe the disk"], "{what}");
+    });
 }
 
 #[test]

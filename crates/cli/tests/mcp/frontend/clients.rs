@@ -2,7 +2,8 @@
 
 use super::driver::{GENERATIONS, Plan, Sdk, Up, assert_nothing_left, call, code, first, follow, stdio, text};
 use crate::lab::{Bridge, npm, pypi, repository};
-use coracle_testing::harness::{As, everybody};
+use coracle_testing::each_user;
+use coracle_testing::harness::As;
 use coracle_testing::place::installed;
 use serde_json::{Value, json};
 use std::process::Command;
@@ -52,30 +53,26 @@ fn talk(sdk: Sdk, mode: &str, server: Value, repository: &str) {
     assert_eq!(outcomes[6]["value"], json!(["agent_system_prompt"]), "{what}");
 }
 
-#[test]
-fn official_clients_list_and_call_over_http() {
-    for who in everybody() {
-        let (bridge, repository) = bridge(*who);
-        let up = Up::start(&bridge.coracle, &[]);
-        for mode in GENERATIONS {
-            for sdk in [Sdk::Python, Sdk::TypeScript] {
-                talk(sdk, mode, up.server(), &repository);
-            }
+each_user!(official_clients_list_and_call_over_http);
+fn official_clients_list_and_call_over_http(who: As) {
+    let (bridge, repository) = bridge(who);
+    let up = Up::start(&bridge.coracle, &[]);
+    for mode in GENERATIONS {
+        for sdk in [Sdk::Python, Sdk::TypeScript] {
+            talk(sdk, mode, up.server(), &repository);
         }
-        drop(up);
-        assert_nothing_left(&bridge.coracle);
     }
+    drop(up);
+    assert_nothing_left(&bridge.coracle);
 }
 
-#[test]
-fn official_clients_list_and_call_over_stdio() {
-    for who in everybody() {
-        let (bridge, repository) = bridge(*who);
-        for mode in GENERATIONS {
-            for sdk in [Sdk::Python, Sdk::TypeScript] {
-                talk(sdk, mode, stdio(&bridge.coracle, &[]), &repository);
-                assert_nothing_left(&bridge.coracle);
-            }
+each_user!(official_clients_list_and_call_over_stdio);
+fn official_clients_list_and_call_over_stdio(who: As) {
+    let (bridge, repository) = bridge(who);
+    for mode in GENERATIONS {
+        for sdk in [Sdk::Python, Sdk::TypeScript] {
+            talk(sdk, mode, stdio(&bridge.coracle, &[]), &repository);
+            assert_nothing_left(&bridge.coracle);
         }
     }
 }

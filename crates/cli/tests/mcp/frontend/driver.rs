@@ -214,5 +214,5 @@ pub(crate) fn resident(pid: u32) -> u64 {
 
 /// Root if the tests run as root, or else the current user.
 pub(crate) fn first() -> As {
-    coracle_testing::harness::everybody()[0]
+    coracle_testing::harness::As::current()
 }

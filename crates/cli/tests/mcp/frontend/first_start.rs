@@ -44,7 +44,7 @@ fn try_it(coracle: &Coracle, up: &Up) -> String {
 
 #[test]
 fn the_request_that_up_prints_works_unchanged() {
-    let coracle = Coracle::new(coracle_testing::harness::everybody()[0]);
+    let coracle = Coracle::new(coracle_testing::harness::As::current());
     let up = Up::start(&coracle, &[]);
     let answer = try_it(&coracle, &up);
     assert!(answer.contains("\"success\":true") && answer.contains("42"), "{answer}");

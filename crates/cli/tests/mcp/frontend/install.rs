@@ -2,7 +2,8 @@
 
 use super::driver::{assert_nothing_left, call, steps};
 use crate::lab::pypi;
-use coracle_testing::harness::{Coracle, everybody};
+use coracle_testing::each_user;
+use coracle_testing::harness::{As, Coracle};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -84,72 +85,61 @@ fn home_of(coracle: &Coracle, client: &Client) -> (PathBuf, PathBuf) {
     (home, file)
 }
 
-#[test]
-fn an_installed_entry_works_when_the_client_starts_it() {
-    for who in everybody() {
-        let coracle_ = Coracle::new(*who);
-        // A file with servers, as other clients have it.
-        let first = &CLIENTS[0];
-        let (home, _) = home_of(&coracle_, first);
-        let theirs = json!({ "mcpServers": { "time": pypi("time", &["--local-timezone", "UTC"]) } });
-        let desktop = home.join(".config/Claude/claude_desktop_config.json");
-        fs::create_dir_all(desktop.parent().unwrap()).unwrap();
-        fs::write(&desktop, theirs.to_string()).unwrap();
-        for made in desktop.ancestors().take_while(|made| made.starts_with(&home)) {
-            coracle_.own(made);
+each_user!(an_installed_entry_works_when_the_client_starts_it);
+fn an_installed_entry_works_when_the_client_starts_it(who: As) {
+    let coracle_ = Coracle::new(who);
+    // A file with servers, as other clients have it.
+    let first = &CLIENTS[0];
+    let (home, _) = home_of(&coracle_, first);
+    let theirs = json!({ "mcpServers": { "time": pypi("time", &["--local-timezone", "UTC"]) } });
+    let desktop = home.join(".config/Claude/claude_desktop_config.json");
+    fs::create_dir_all(desktop.parent().unwrap()).unwrap();
+    fs::write(&desktop, theirs.to_string()).unwrap();
+    for made in desktop.ancestors().take_while(|made| made.starts_with(&home)) {
+        coracle_.own(made);
+    }
+    let imported = coracle(&coracle_, &home, &["servers", "import", "--yes"]);
+    assert!(imported.status.success(), "{imported:?}");
+
+    for client in &CLIENTS {
+        let (home, file) = home_of(&coracle_, client);
+        // Without a confirmation nothing changes.
+        let asked = coracle(&coracle_, &home, &["mcp", "--install", client.name]);
+        assert!(!asked.status.success(), "{}: {asked:?}", client.name);
+        assert_eq!(fs::read_to_string(&file).unwrap_or_default(), client.before, "{}", client.name);
+        let change = String::from_utf8_lossy(&asked.stdout).into_owned();
+        assert!(change.lines().any(|line| line.starts_with('+') && line.contains("coracle")), "{change}");
+
+        let written = coracle(&coracle_, &home, &["mcp", "--install", client.name, "--yes"]);
+        assert!(written.status.success(), "{}: {written:?}", client.name);
+        let text = fs::read_to_string(&file).unwrap();
+        for kept in ["kept by hand", "# mine", "numStartups", "\"other\"", "// last"] {
+            assert!(!client.before.contains(kept) || text.contains(kept), "{kept}: {text}");
         }
-        let imported = coracle(&coracle_, &home, &["servers", "import", "--yes"]);
-        assert!(imported.status.success(), "{imported:?}");
+        let again = coracle(&coracle_, &home, &["mcp", "--install", client.name, "--yes"]);
+        assert!(again.status.success() && fs::read_to_string(&file).unwrap() == text, "{again:?}");
 
-        for client in &CLIENTS {
-            let (home, file) = home_of(&coracle_, client);
-            // Without a confirmation nothing changes.
-            let asked = coracle(&coracle_, &home, &["mcp", "--install", client.name]);
-            assert!(!asked.status.success(), "{}: {asked:?}", client.name);
-            assert_eq!(fs::read_to_string(&file).unwrap_or_default(), client.before, "{}", client.name);
-            let change = String::from_utf8_lossy(&asked.stdout).into_owned();
-            assert!(change.lines().any(|line| line.starts_with('+') && line.contains("coracle")), "{change}");
-
-            let written = coracle(&coracle_, &home, &["mcp", "--install", client.name, "--yes"]);
-            assert!(written.status.success(), "{}: {written:?}", client.name);
-            let text = fs::read_to_string(&file).unwrap();
-            for kept in ["kept by hand", "# mine", "numStartups", "\"other\"", "// last"] {
-                assert!(!client.before.contains(kept) || text.contains(kept), "{kept}: {text}");
-            }
-            let again = coracle(&coracle_, &home, &["mcp", "--install", client.name, "--yes"]);
-            assert!(again.status.success() && fs::read_to_string(&file).unwrap() == text, "{again:?}");
-
-            // Like the client: this command, these arguments and variables, a home, and nothing else.
-            let entry = parsed(&file)[client.servers]["coracle"].clone();
-            let mut start = Command::new("env");
-            start.args(["-i", "PATH=/usr/bin:/bin"]).arg(format!("HOME={}", home.display()));
-            for (name, value) in entry["env"].as_object().into_iter().flatten() {
-                start.arg(format!("{name}={}", value.as_str().unwrap()));
-            }
-            if *who == coracle_testing::harness::As::Ordinary && rustix::process::geteuid().is_root() {
-                start.args([
-                    "setpriv",
-                    "--reuid",
-                    "54321",
-                    "--regid",
-                    "54321",
-                    "--clear-groups",
-                    "--inh-caps=-all",
-                    "--",
-                ]);
-            }
-            start.arg(entry["command"].as_str().unwrap_or_else(|| panic!("{}: {text}", client.name)));
-            start.args(entry["args"].as_array().into_iter().flatten().map(|word| word.as_str().unwrap()));
-            let program = "from servers.time import get_current_time\n'UTC' in str(get_current_time(timezone='UTC'))";
-            let outcomes = steps(
-                super::driver::described(&start),
-                "legacy",
-                &[json!({ "do": "tools" }), call("execute_code", &json!({ "code": program }))],
-            );
-            assert_eq!(outcomes[0]["value"].as_array().unwrap().len(), 3, "{}", client.name);
-            assert_eq!(outcomes[1]["value"]["structuredContent"]["result"], true, "{}: {:#}", client.name, outcomes[1]);
-            assert_nothing_left(&coracle_);
+        // Like the client: this command, these arguments and variables, a home, and nothing else.
+        let entry = parsed(&file)[client.servers]["coracle"].clone();
+        let mut start = Command::new("env");
+        start.args(["-i", "PATH=/usr/bin:/bin"]).arg(format!("HOME={}", home.display()));
+        for (name, value) in entry["env"].as_object().into_iter().flatten() {
+            start.arg(format!("{name}={}", value.as_str().unwrap()));
         }
+        if who == coracle_testing::harness::As::Ordinary && rustix::process::geteuid().is_root() {
+            start.args(["setpriv", "--reuid", "54321", "--regid", "54321", "--clear-groups", "--inh-caps=-all", "--"]);
+        }
+        start.arg(entry["command"].as_str().unwrap_or_else(|| panic!("{}: {text}", client.name)));
+        start.args(entry["args"].as_array().into_iter().flatten().map(|word| word.as_str().unwrap()));
+        let program = "from servers.time import get_current_time\n'UTC' in str(get_current_time(timezone='UTC'))";
+        let outcomes = steps(
+            super::driver::described(&start),
+            "legacy",
+            &[json!({ "do": "tools" }), call("execute_code", &json!({ "code": program }))],
+        );
+        assert_eq!(outcomes[0]["value"].as_array().unwrap().len(), 3, "{}", client.name);
+        assert_eq!(outcomes[1]["value"]["structuredContent"]["result"], true, "{}: {:#}", client.name, outcomes[1]);
+        assert_nothing_left(&coracle_);
     }
 }
 
@@ -174,7 +164,7 @@ fn invalid_files_are_not_changed() {
 /// Credentials in lines beside the entry, in the changed line, and in an earlier entry.
 #[test]
 fn printed_changes_do_not_include_other_servers() {
-    let who = everybody()[0];
+    let who = As::current();
     let coracle_ = Coracle::new(who);
     for (name, file, before) in [
         ("claude", ".claude.json", r#"{"mcpServers":{"other":{"command":"x","env":{"TOKEN":"canary-one"}}}}"#),

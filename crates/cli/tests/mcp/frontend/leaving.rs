@@ -1,7 +1,8 @@
 //! Progress during a run, cancelled calls, and clients that disconnect.
 
 use super::driver::{GENERATIONS, Plan, Sdk, Up, assert_nothing_left, call, code, first, start, stdio, steps};
-use coracle_testing::harness::{As, Coracle, everybody};
+use coracle_testing::each_user;
+use coracle_testing::harness::{As, Coracle};
 use coracle_testing::wait::eventually;
 use serde_json::{Value, json};
 use std::fs;
@@ -60,72 +61,64 @@ fn progress_is_reported_while_code_runs() {
     }
 }
 
-#[test]
-fn cancelling_a_call_ends_its_code_and_frees_the_sandbox() {
-    for who in everybody() {
-        let coracle = Coracle::new(*who);
-        let (up, servers) = serve(&coracle);
-        for (name, server) in servers {
-            for mode in GENERATIONS {
-                let abandon = json!({ "do": "abandon", "name": "execute_code", "arguments": { "code": LIVES } });
-                // The connection can still be used.
-                let outcomes = steps(server.clone(), mode, &[abandon, code("6 * 7")]);
-                assert_eq!(outcomes[1]["value"]["structuredContent"]["result"], 42, "{name} {mode}: {outcomes:?}");
-                let abandoned = outcomes[0]["value"].as_f64().unwrap();
-                let after = (silent(&coracle) - abandoned) * 1e3;
-                println!("as {who:?}, {name}, {mode}: code ends {after:.0} ms after it was cancelled");
-                assert!(after < SOON.as_secs_f64() * 1e3, "{name} {mode}");
-            }
+each_user!(cancelling_a_call_ends_its_code_and_frees_the_sandbox);
+fn cancelling_a_call_ends_its_code_and_frees_the_sandbox(who: As) {
+    let coracle = Coracle::new(who);
+    let (up, servers) = serve(&coracle);
+    for (name, server) in servers {
+        for mode in GENERATIONS {
+            let abandon = json!({ "do": "abandon", "name": "execute_code", "arguments": { "code": LIVES } });
+            // The connection can still be used.
+            let outcomes = steps(server.clone(), mode, &[abandon, code("6 * 7")]);
+            assert_eq!(outcomes[1]["value"]["structuredContent"]["result"], 42, "{name} {mode}: {outcomes:?}");
+            let abandoned = outcomes[0]["value"].as_f64().unwrap();
+            let after = (silent(&coracle) - abandoned) * 1e3;
+            println!("as {who:?}, {name}, {mode}: code ends {after:.0} ms after it was cancelled");
+            assert!(after < SOON.as_secs_f64() * 1e3, "{name} {mode}");
         }
-        eventually("no execution is under way", || up.figure("coracle_executions_under_way") == 0);
     }
+    eventually("no execution is under way", || up.figure("coracle_executions_under_way") == 0);
 }
 
-#[test]
-fn a_disconnected_client_leaves_nothing_running() {
-    for who in everybody() {
-        let coracle = Coracle::new(*who);
-        let (up, servers) = serve(&coracle);
-        for (name, server) in servers {
-            for mode in GENERATIONS {
-                fs::remove_file(coracle.workspace().join("alive")).unwrap_or_default();
-                let steps = [call("execute_code", &json!({ "code": LIVES, "timeout_seconds": 120 }))];
-                let mut client =
-                    start(Sdk::Python, &Plan { server: server.clone(), mode, answers: &[], steps: &steps });
-                eventually("the code runs", || last_sign(&coracle) > 0.0);
-                client.kill().unwrap();
-                client.wait().unwrap();
-                let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();
-                let after = (silent(&coracle) - now) * 1e3;
-                println!("as {who:?}, {name}, {mode}: code ends {after:.0} ms after its client has vanished");
-                assert!(after < SOON.as_secs_f64() * 1e3, "{name} {mode}: {after}");
-            }
+each_user!(a_disconnected_client_leaves_nothing_running);
+fn a_disconnected_client_leaves_nothing_running(who: As) {
+    let coracle = Coracle::new(who);
+    let (up, servers) = serve(&coracle);
+    for (name, server) in servers {
+        for mode in GENERATIONS {
+            fs::remove_file(coracle.workspace().join("alive")).unwrap_or_default();
+            let steps = [call("execute_code", &json!({ "code": LIVES, "timeout_seconds": 120 }))];
+            let mut client = start(Sdk::Python, &Plan { server: server.clone(), mode, answers: &[], steps: &steps });
+            eventually("the code runs", || last_sign(&coracle) > 0.0);
+            client.kill().unwrap();
+            client.wait().unwrap();
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();
+            let after = (silent(&coracle) - now) * 1e3;
+            println!("as {who:?}, {name}, {mode}: code ends {after:.0} ms after its client has vanished");
+            assert!(after < SOON.as_secs_f64() * 1e3, "{name} {mode}: {after}");
         }
-        eventually("no execution is under way", || up.figure("coracle_executions_under_way") == 0);
-        drop(up);
-        assert_nothing_left(&coracle);
     }
+    eventually("no execution is under way", || up.figure("coracle_executions_under_way") == 0);
+    drop(up);
+    assert_nothing_left(&coracle);
 }
 
-#[test]
-fn ctrl_c_lets_running_code_finish_and_leaves_nothing() {
-    for who in everybody() {
-        let coracle = Coracle::new(*who);
-        let mut up = Up::start(&coracle, &[]);
-        let program = "import time\nprint('begun', flush=True)\ntime.sleep(1)\n'finished'";
-        // Lists tools first, because clients validate results against the listed schemas.
-        let steps = [json!({ "do": "tools" }), code(program)];
-        let mut client =
-            start(Sdk::Python, &Plan { server: up.server(), mode: "2026-07-28", answers: &[], steps: &steps });
-        eventually("the code runs", || up.figure("coracle_executions_under_way") == 1);
-        up.interrupt();
-        let line = BufReader::new(client.stdout.take().unwrap()).lines().nth(1).unwrap().unwrap();
-        client.wait().unwrap();
-        let outcome: Value = serde_json::from_str(&line).unwrap();
-        assert_eq!(outcome["value"]["structuredContent"]["result"], "finished", "{outcome:#}");
-        assert_eq!(up.wait().code(), Some(0));
-        assert_nothing_left(&coracle);
-    }
+each_user!(ctrl_c_lets_running_code_finish_and_leaves_nothing);
+fn ctrl_c_lets_running_code_finish_and_leaves_nothing(who: As) {
+    let coracle = Coracle::new(who);
+    let mut up = Up::start(&coracle, &[]);
+    let program = "import time\nprint('begun', flush=True)\ntime.sleep(1)\n'finished'";
+    // Lists tools first, because clients validate results against the listed schemas.
+    let steps = [json!({ "do": "tools" }), code(program)];
+    let mut client = start(Sdk::Python, &Plan { server: up.server(), mode: "2026-07-28", answers: &[], steps: &steps });
+    eventually("the code runs", || up.figure("coracle_executions_under_way") == 1);
+    up.interrupt();
+    let line = BufReader::new(client.stdout.take().unwrap()).lines().nth(1).unwrap().unwrap();
+    client.wait().unwrap();
+    let outcome: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(outcome["value"]["structuredContent"]["result"], "finished", "{outcome:#}");
+    assert_eq!(up.wait().code(), Some(0));
+    assert_nothing_left(&coracle);
 }
 
 #[test]
