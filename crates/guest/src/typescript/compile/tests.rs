@@ -45,10 +45,10 @@ fn a_module_stays_a_module() {
     assert_eq!(code, "export const a = 1;\n");
 }
 
-/// Any program is either compiled or rejected.
+/// Any program is either compiled or rejected: the snapshot has the result of each.
 #[test]
 fn odd_programs_are_compiled_or_rejected() {
-    for source in [
+    let results = [
         "",
         ";",
         "'use strict'",
@@ -61,7 +61,17 @@ fn odd_programs_are_compiled_or_rejected() {
         "@d class A {}",
         "\0",
         "a\u{2028}b",
-    ] {
-        let _ = program(source);
-    }
+    ]
+    .map(|source| match program(source) {
+        Ok(compiled) => {
+            assert_eq!(compiled.imports, None, "{source:?}");
+            let value = if compiled.has_value { "a value" } else { "no value" };
+            format!("{source:?}: {:?} with {value}\n", compiled.code)
+        }
+        Err(rejected) => {
+            let place = rejected.place.map(|place| (place.line, place.column));
+            format!("{source:?}: rejected at {place:?}: {}\n", rejected.message)
+        }
+    });
+    insta::assert_snapshot!(results.concat());
 }
