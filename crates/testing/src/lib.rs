@@ -15,5 +15,6 @@ pub mod mutation;
 pub mod ordinary_user;
 pub mod outcome;
 pub mod place;
+pub mod servers;
 pub mod skip;
 pub mod wait;

@@ -2,7 +2,7 @@
 
 use coracle_testing::each_user;
 use coracle_testing::harness::{As, Coracle};
-use coracle_testing::outcome::{left_in_run, processes_in};
+use coracle_testing::outcome::{assert_nothing_left, left_in_run};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
@@ -37,19 +37,6 @@ fn wait(child: &mut Child) -> ExitStatus {
             panic!("hangs");
         }
         std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-fn assert_nothing_left(coracle: &Coracle, what: &str) {
-    let begun = Instant::now();
-    loop {
-        let mut left = left_in_run(&coracle.home());
-        left.extend(processes_in(coracle.home().parent().unwrap()));
-        if left.is_empty() {
-            return;
-        }
-        assert!(begun.elapsed() < WITHIN, "{what} as {:?} left {left:?}", coracle.who);
-        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

@@ -2,6 +2,7 @@
 
 use coracle_testing::harness::{As, Coracle};
 use coracle_testing::installed;
+use coracle_testing::outcome::is_alive;
 use coracle_testing::wait::eventually;
 use serde_json::{Value, json};
 use std::fs;
@@ -130,12 +131,6 @@ pub(crate) fn npm(package: &str, args: &[&str]) -> Value {
 /// Server from PyPI.
 pub(crate) fn pypi(name: &str, args: &[&str]) -> Value {
     json!({ "command": installed::path(&format!("venv/bin/mcp-server-{name}")), "args": args })
-}
-
-/// Whether a process is running and not a zombie.
-pub(crate) fn is_alive(pid: &str) -> bool {
-    fs::read_to_string(Path::new("/proc").join(pid).join("stat"))
-        .is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or_default().trim_start().starts_with('Z'))
 }
 
 /// Creates a repository with one commit.

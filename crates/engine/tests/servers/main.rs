@@ -5,11 +5,9 @@
 mod contract;
 
 use coracle_engine::{Handler, InProcess};
-use coracle_types::{Content, Schema, Scope, Secret, ServerName, ServerSpec, Tool, ToolHints, ToolResult, Transport};
+use coracle_types::{Content, Schema, Scope, ServerName, Tool, ToolHints, ToolResult};
 use coracle_upstream::{Options, Upstream};
 use serde_json::Value;
-use std::collections::BTreeMap;
-use std::time::Duration;
 
 fn demo() -> ServerName {
     ServerName::new("demo").unwrap()
@@ -38,21 +36,7 @@ fn in_process() -> InProcess {
 /// An MCP server in a child process: one for each user or one for all, depending on `scope`.
 fn upstream(scope: Scope, mode: &str) -> Upstream {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../upstream/tests/fixtures/rogue.py");
-    let spec = ServerSpec {
-        name: demo(),
-        transport: Transport::Stdio {
-            command: "/usr/bin/python3".to_owned(),
-            args: ["-I", script, mode].map(Secret::new).to_vec(),
-            env: BTreeMap::new(),
-            cwd: None,
-        },
-        scope,
-        description: None,
-        category: None,
-        client: None,
-        start_timeout: Duration::from_mins(1),
-        call_timeout: Duration::from_mins(1),
-    };
+    let spec = coracle_testing::servers::python("demo", scope, &[script, mode], &[]);
     Upstream::new(vec![spec], Options::default())
 }
 

@@ -1,14 +1,13 @@
 //! Limits on calls of one execution, and their cancellation.
 
-use crate::lab::{Bridge, is_alive};
+use crate::lab::Bridge;
 use coracle_testing::each_user;
-use coracle_testing::harness::{As, Coracle};
-use coracle_testing::outcome::{left_in_run, processes_in};
-use coracle_testing::wait::{PATIENCE, eventually};
+use coracle_testing::harness::As;
+use coracle_testing::outcome::{assert_nothing_left, is_alive};
+use coracle_testing::wait::eventually;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::process::Stdio;
-use std::time::Instant;
 
 fn with(bridge: &Bridge, mut settings: Value) {
     settings["mcpServers"] = json!({ "plain": bridge.plain("plain") });
@@ -116,13 +115,13 @@ fn cancelling_during_a_call_ends_everything(who: As) {
         assert_eq!(execution["error_code"], "cancelled", "as {who:?}: {execution:#}");
         assert_eq!(execution["calls"][0]["code"], "cancelled", "as {who:?}: {execution:#}");
         bridge.assert_no_servers();
-        assert_nothing_left(&bridge.coracle);
+        assert_nothing_left(&bridge.coracle, "a call");
     }
     // So does the time limit of the code.
     let code = format!("from servers.plain import wait\nwait(path={:?})", bridge.text("data/never"));
     let execution = bridge.run("python", &code, &["--timeout", "0.5"]);
     assert_eq!(execution["error_code"], "timeout", "{execution:#}");
-    assert_nothing_left(&bridge.coracle);
+    assert_nothing_left(&bridge.coracle, "a call");
 }
 
 /// A killed program cannot end anything itself.
@@ -137,18 +136,5 @@ fn servers_end_when_the_program_is_killed() {
     child.kill().unwrap();
     child.wait().unwrap();
     bridge.assert_no_servers();
-    assert_nothing_left(&bridge.coracle);
-}
-
-fn assert_nothing_left(coracle: &Coracle) {
-    let begun = Instant::now();
-    loop {
-        let mut left = left_in_run(&coracle.home());
-        left.extend(processes_in(coracle.home().parent().unwrap()));
-        if left.is_empty() {
-            return;
-        }
-        assert!(begun.elapsed() < PATIENCE, "as {:?}: left {left:?}", coracle.who);
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    assert_nothing_left(&bridge.coracle, "a call");
 }

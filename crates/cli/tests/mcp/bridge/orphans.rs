@@ -1,8 +1,9 @@
 //! Servers that do not end by themselves, when the program is killed or cancelled.
 
-use crate::lab::{Bridge, is_alive};
+use crate::lab::Bridge;
 use coracle_testing::each_user;
 use coracle_testing::harness::As;
+use coracle_testing::outcome::is_alive;
 use coracle_testing::wait::eventually;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};

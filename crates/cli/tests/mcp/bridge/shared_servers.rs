@@ -1,9 +1,10 @@
 //! Commands share the servers of a running `coracle up`, but only identical ones, and nothing else.
 
 use super::terminal::Window;
-use crate::lab::{Bridge, is_alive};
+use crate::lab::Bridge;
 use coracle_testing::each_user;
 use coracle_testing::harness::{As, Coracle, as_ordinary};
+use coracle_testing::outcome::is_alive;
 use coracle_testing::wait::eventually;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};

@@ -5,7 +5,7 @@ use coracle_engine::{CallCaps, Engine, EngineConfig, Request, Toolbox, ToolboxCo
 use coracle_policy::Rules;
 use coracle_sandbox::{NativeBackend, NativeConfig};
 use coracle_store::{Home, KeySource, SqliteStore};
-use coracle_types::{Language, Limits, Scope, Secret, ServerName, ServerSpec, Transport, UserId};
+use coracle_types::{Language, Limits, Scope, ServerSpec, UserId};
 use coracle_upstream::{Options, Upstream};
 use serde_json::Value;
 use std::sync::Arc;
@@ -13,21 +13,7 @@ use std::time::Duration;
 
 fn spec(bridge: &Bridge, name: &str, scope: Scope) -> ServerSpec {
     let log = bridge.text(&format!("data/{name}.log"));
-    ServerSpec {
-        name: ServerName::new(name).unwrap(),
-        transport: Transport::Stdio {
-            command: "/usr/bin/python3".to_owned(),
-            args: ["-I", &bridge.text("plain.py")].map(Secret::new).into(),
-            env: [("PLAIN_LOG".to_owned(), Secret::new(log))].into(),
-            cwd: None,
-        },
-        scope,
-        description: None,
-        category: None,
-        client: None,
-        start_timeout: Duration::from_mins(1),
-        call_timeout: Duration::from_mins(1),
-    }
+    coracle_testing::servers::python(name, scope, &[&bridge.text("plain.py")], &[("PLAIN_LOG", &log)])
 }
 
 async fn run(engine: &Engine, user: &str, code: &str) -> Value {
