@@ -2,10 +2,12 @@
 
 use coracle_testing::each_user;
 use coracle_testing::harness::{As, Coracle};
-use rustix::process::{Pid, Signal, kill_process};
+use coracle_testing::outcome::is_alive;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::Write;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -106,16 +108,45 @@ impl Place {
         names
     }
 
-    /// A `uv` that never ends, for tests of what happens meanwhile.
+    /// A `uv` that never ends, and neither does its child. Both write their PIDs to the file `begun`.
     fn stuck(&self) -> PathBuf {
         let bin = self.wheels.join("bin");
         fs::create_dir_all(&bin).unwrap();
-        let script = format!("#!/bin/sh\necho stuck > {}/begun\nexec sleep 600\n", self.coracle.workspace().display());
+        let begun = self.coracle.workspace().join("begun");
+        let script = format!("#!/bin/sh\nsleep 600 &\necho $$ $! > {0}.new\nmv {0}.new {0}\nwait\n", begun.display());
         fs::write(bin.join("uv"), script).unwrap();
         for path in [&bin, &bin.join("uv")] {
             fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
         }
         bin
+    }
+}
+
+/// The `uv` of [`Place::stuck`] and its child. A killed `coracle` cannot end them, so they end with the test.
+struct Installer(Vec<(String, OwnedFd)>);
+
+impl Installer {
+    fn named_in(file: &Path) -> Self {
+        let text = fs::read_to_string(file).unwrap();
+        let handle = |pid: &str| {
+            let process = Pid::from_raw(pid.parse().unwrap()).unwrap();
+            (pid.to_owned(), pidfd_open(process, PidfdFlags::empty()).unwrap())
+        };
+        Self(text.split_whitespace().map(handle).collect())
+    }
+
+    fn is_running(&self) -> bool {
+        assert_eq!(self.0.len(), 2);
+        self.0.iter().any(|(pid, _)| is_alive(pid))
+    }
+}
+
+impl Drop for Installer {
+    fn drop(&mut self) {
+        for (_, handle) in &self.0 {
+            // Fails if it has ended.
+            let _ = pidfd_send_signal(handle, Signal::KILL);
+        }
     }
 }
 
@@ -244,6 +275,8 @@ fn an_interrupted_sync_keeps_the_old_environment(who: As) {
         let mut command = place.command(&["env", "sync"]);
         let mut child = command.env("PATH", &path).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         eventually("the installer begins", || begun.exists());
+        let installer = Installer::named_in(&begun);
+        assert!(installer.is_running());
         // Meanwhile no other command can change the environment, but all can use it.
         let second = place.env(&["sync"]);
         assert_eq!(second.status.code(), Some(2), "{second:?}");
@@ -256,33 +289,13 @@ fn an_interrupted_sync_keeps_the_old_environment(who: As) {
         assert_eq!(place.coracle.python("import tiny_words\ntiny_words.word"), "first");
         if signal == Signal::INT {
             assert_eq!(place.entries(), [".lock", "1", "current"], "as {who:?}");
-            assert_eq!(running_in(&place.folder()), 0, "the installer is still running");
+            eventually("the installer and its child end", || !installer.is_running());
         }
-    }
-    for process in processes_in(&place.folder()) {
-        kill_process(process, Signal::KILL).unwrap();
     }
     assert!(place.entries().iter().any(|name| name.starts_with(".new-")), "a killed sync leaves its partial files");
     place.done(&["sync"]);
     assert_eq!(place.entries(), [".lock", "1", "2", "current"], "as {who:?}");
     assert_eq!(place.coracle.python("import tiny_words\ntiny_words.word"), "first");
-}
-
-/// Processes with this folder in their command line.
-fn processes_in(folder: &Path) -> Vec<Pid> {
-    let wanted = folder.to_str().unwrap();
-    let entries = fs::read_dir("/proc").unwrap().flatten();
-    let mentions = |entry: &fs::DirEntry| {
-        let told = |file: &str| fs::read(entry.path().join(file)).unwrap_or_default();
-        let is_there = fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(folder));
-        is_there || String::from_utf8_lossy(&told("cmdline")).contains(wanted)
-    };
-    let pids = entries.filter(mentions).filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter_map(Pid::from_raw).collect()
-}
-
-fn running_in(folder: &Path) -> usize {
-    processes_in(folder).len()
 }
 
 #[test]
