@@ -1,6 +1,7 @@
 //! The contract that every [`Backend`] must fulfil.
 
-use coracle_protocol::{CallFailure, FromGuest, Reply, ToGuest, read_frame, write_frame};
+use crate::guest;
+use coracle_protocol::FromGuest;
 use coracle_sandbox::{Backend, Sandbox, SandboxError, Spec};
 use coracle_types::Limits;
 use serde_json::json;
@@ -48,20 +49,8 @@ async fn runs(sandbox: &mut Sandbox, id: u64) -> bool {
     matches!(answer, Some(FromGuest::Done { id: answered, ok: true, .. }) if answered == id)
 }
 
-/// The answer of a sandbox to code, if it is alive. Calls to the host are refused.
 async fn answer_to(sandbox: &mut Sandbox, id: u64, language: &str, code: &str) -> Option<FromGuest> {
-    let (language, code) = (language.to_owned(), code.to_owned());
-    let run = ToGuest::Run { id, language, code, vars: serde_json::Map::new(), result_bytes: 1 << 20 };
-    write_frame(&mut sandbox.to_guest, &run).await.ok()?;
-    loop {
-        let frame =
-            within("an answer", read_frame(&mut sandbox.from_guest, &mut sandbox.buffer)).await.ok().flatten()?;
-        let FromGuest::Call { id, .. } = frame else { return Some(frame) };
-        let (code, message) = ("unknown".to_owned(), "there is nothing to call".to_owned());
-        let error = Some(CallFailure { code, message, retryable: false });
-        let refused = ToGuest::Reply(Reply { id, ok: false, value: serde_json::Value::Null, error });
-        write_frame(&mut sandbox.to_guest, &refused).await.ok()?;
-    }
+    within("an answer", guest::answer_to(sandbox, id, language, code)).await
 }
 
 const LOOK: &str = "

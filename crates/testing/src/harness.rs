@@ -17,6 +17,9 @@ const ORDINARY: u32 = 54_321;
 /// Variable with the path of the program, for tests that are started again from elsewhere.
 pub const PROGRAM: &str = "CORACLE_TEST_PROGRAM";
 
+/// Content of the file of [`Coracle::beside`], which code must not see.
+pub const CANARY_OF_THE_HOST: &str = "CANARY-OF-THE-HOST";
+
 /// User that the program runs as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum As {
@@ -69,6 +72,7 @@ pub struct Coracle {
     folder: TempDir,
     /// Command line prefix.
     before: Vec<String>,
+    program: &'static Path,
 }
 
 /// Path of the program in the build folder. Cargo tells it only to the program's own tests, and only when they are
@@ -127,9 +131,14 @@ pub fn as_ordinary() -> Vec<String> {
 impl Coracle {
     /// The program as this user, with an empty data folder and workspace.
     pub fn new(who: As) -> Self {
+        Self::running(program(), who)
+    }
+
+    /// Another program, which every user can run, in place of `coracle`.
+    pub fn running(program: &'static Path, who: As) -> Self {
         let folder = TempDir::new().unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let coracle = Self { who, folder, before: Vec::new() };
+        let coracle = Self { who, folder, before: Vec::new(), program };
         for name in ["home", "workspace"] {
             let path = coracle.folder.path().join(name);
             fs::create_dir(&path).unwrap();
@@ -140,7 +149,13 @@ impl Coracle {
 
     /// The program with a command line prefix.
     pub fn behind(who: As, before: &[&str]) -> Self {
-        Self { before: before.iter().map(|&word| word.to_owned()).collect(), ..Self::new(who) }
+        Self::new(who).with_prefix(before)
+    }
+
+    /// The same with a command line prefix.
+    #[must_use]
+    pub fn with_prefix(self, before: &[&str]) -> Self {
+        Self { before: before.iter().map(|&word| word.to_owned()).collect(), ..self }
     }
 
     /// Gives a file or folder to the user of the program.
@@ -148,6 +163,17 @@ impl Coracle {
         if self.who == As::Ordinary && rustix::process::geteuid().is_root() {
             chown(path, Some(ORDINARY), Some(ORDINARY)).unwrap();
         }
+    }
+
+    /// Folder on the host, outside the workspace, that the same user can write, and a file in it.
+    pub fn beside(&self) -> (PathBuf, PathBuf) {
+        let folder = self.home().join("beside");
+        fs::create_dir(&folder).unwrap();
+        self.own(&folder);
+        let canary = folder.join("canary");
+        fs::write(&canary, CANARY_OF_THE_HOST).unwrap();
+        self.own(&canary);
+        (folder, canary)
     }
 
     /// Data folder.
@@ -167,7 +193,7 @@ impl Coracle {
             line.extend(as_ordinary().into_iter().map(OsString::from));
         }
         line.extend(self.before.iter().map(OsString::from));
-        line.push(program().into());
+        line.push(self.program.into());
         let mut command = Command::new(&line[0]);
         command.args(&line[1..]);
         command.env("CORACLE_HOME", self.home()).current_dir("/").stdin(Stdio::null());

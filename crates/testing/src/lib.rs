@@ -8,8 +8,11 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue should panic")]
 
 pub mod backend_contract;
+pub mod filtered;
+pub mod guest;
 pub mod harness;
 pub mod installed;
+pub mod kills;
 pub mod lab;
 pub mod mutation;
 pub mod ordinary_user;
@@ -17,4 +20,5 @@ pub mod outcome;
 pub mod place;
 pub mod servers;
 pub mod skip;
+pub mod traces;
 pub mod wait;

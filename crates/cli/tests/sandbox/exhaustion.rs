@@ -72,14 +72,6 @@ time.sleep(99)";
     works(who, "a tree that ends", "bash", "for i in 1 2 3; do sleep 0.1 & done; wait", &["--timeout", "10"]);
 }
 
-each_user!(daemons_do_not_outlive_the_code);
-fn daemons_do_not_outlive_the_code(who: As) {
-    let coracle = Coracle::new(who);
-    let ran = json(&coracle, "bash", "setsid sleep 99 & (nohup sleep 99 >/dev/null 2>&1 &); echo started", &[]);
-    assert_eq!(ran.json()["stdout"], "started\n", "{ran:?}");
-    assert_settled(&coracle, &ran, "daemons");
-}
-
 each_user!(ignoring_signals_does_not_prevent_time_outs);
 fn ignoring_signals_does_not_prevent_time_outs(who: As) {
     let deaf = "

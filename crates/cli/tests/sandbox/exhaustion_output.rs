@@ -4,7 +4,7 @@ use coracle_testing::each_user;
 use coracle_testing::harness::{As, Coracle};
 use coracle_testing::outcome::{assert_settled, finish, json, processes_in};
 use coracle_testing::skip::unsupported;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
@@ -292,21 +292,6 @@ fn the_exit_of_the_interpreter_is_reported(who: As) {
             assert_eq!((&execution["success"], &execution["exit_code"]), (&true.into(), &0.into()));
         });
     }
-}
-
-each_user!(the_first_process_cannot_be_killed_from_inside);
-fn the_first_process_cannot_be_killed_from_inside(who: As) {
-    gives(
-        who,
-        "python",
-        "python",
-        "import os\nfor number in (9, 15, 1, 19): os.kill(1, number)\n'alive'",
-        &"alive".into(),
-    );
-    check(who, "bash", "bash", "kill -9 1; kill -9 $PPID; kill -9 -1; echo alive", &[], |execution| {
-        assert_eq!(execution["stdout"], "alive\n");
-    });
-    gives(who, "the parent is nobody", "python", "import os; [os.getpid(), os.getppid()]", &json!([1, 0]));
 }
 
 each_user!(code_above_the_size_limit_is_refused);

@@ -1,34 +1,36 @@
 //! Several instances on one data folder, and dropped executions.
 
-use crate::server::{Server, engine, launcher};
-use crate::traces::{Process, files, instances, leftovers, nothing_within, tree};
-use coracle_engine::Request;
-use coracle_testing::harness::{As, Coracle};
-use coracle_types::{Language, SessionId, UserId};
+use crate::server::{Server, backend, next, open, place, sandboxed};
+use coracle_protocol::FromGuest;
+use coracle_sandbox::{Backend as _, Sandbox};
+use coracle_testing::guest::answer_to;
+use coracle_testing::harness::As;
+use coracle_testing::kills::GONE_WITHIN;
+use coracle_testing::traces::{Process, files, instances, leftovers, nothing_within, tree};
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-const GONE_WITHIN: Duration = Duration::from_secs(8);
-
-fn in_session(code: &str) -> Request {
-    let mut request = Request::new(UserId::local(), Language::Python, code);
-    request.session = Some(SessionId::new("kept").unwrap());
-    request
+/// Returns the result of Python code that must succeed.
+async fn python(sandbox: &mut Sandbox, id: u64, code: &str) -> Value {
+    match answer_to(sandbox, id, "python", code).await {
+        Some(FromGuest::Done { ok: true, result, .. }) => result,
+        answer => panic!("{code}: {answer:?}"),
+    }
 }
 
 /// An instance keeps running in this process while others start, die and are cleaned up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_live_instance_is_not_affected_by_others_on_its_data_folder() {
-    let who = As::current();
-    let coracle = Coracle::new(who);
+    let coracle = place(As::current());
     let home = coracle.home();
-    let (first, backend) = engine(&home, &launcher(&coracle), 1);
-    assert!(first.execute(in_session("n = 40")).await.success);
+    let first = backend(&home, sandboxed(), 1);
+    let mut kept = open(&first, &home).await.unwrap();
+    python(&mut kept, 1, "n = 40").await;
     let own = instances(&home);
     assert_eq!(own.len(), 1, "{own:?}");
 
-    let second = coracle.exec(&["-c", "print(6*7)"]);
-    assert_eq!(second.stdout, b"42\n", "{second:?}");
+    next(&coracle, "the second");
     nothing_within(GONE_WITHIN, "a second that ended", || instances(&home).difference(&own).cloned().collect());
 
     let mut third = Server::start(&coracle);
@@ -46,17 +48,15 @@ async fn a_live_instance_is_not_affected_by_others_on_its_data_folder() {
         processes.iter().filter(|process| process.is_alive()).map(Process::command_line).collect()
     });
     if instances(&home).is_superset(&of_third) {
-        let fourth = coracle.exec(&["-c", "print(6*7)"]);
-        assert_eq!(fourth.stdout, b"42\n", "{fourth:?}");
+        next(&coracle, "the fourth");
     }
     nothing_within(GONE_WITHIN, "the third, after the next start", || {
         instances(&home).difference(&own).cloned().collect()
     });
     assert_eq!(instances(&home), own, "the live instance's folder");
-    let answer = first.execute(in_session("n + 2")).await;
-    assert_eq!((answer.result, answer.session_restarted), (Some(42.into()), false), "the live instance's session");
+    assert_eq!(python(&mut kept, 2, "n + 2").await, 42, "the live instance's sandbox");
 
-    let last = tree(backend.launcher_pid().await.unwrap());
+    let last = tree(first.launcher_pid().await.unwrap());
     first.shutdown().await;
     let all = own.union(&of_third).cloned().collect();
     nothing_within(GONE_WITHIN, "everybody", || [leftovers(&home, &last, &all), files(&home)].concat());
@@ -65,17 +65,20 @@ async fn a_live_instance_is_not_affected_by_others_on_its_data_folder() {
 /// Dropped at any moment: queued, starting or running.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn executions_dropped_at_random_leave_nothing() {
-    let coracle = Coracle::new(As::current());
+    let coracle = place(As::current());
     let home = coracle.home();
-    let (engine, backend) = engine(&home, &launcher(&coracle), 2);
+    let backend = backend(&home, sandboxed(), 2);
     let mut rng = fastrand::Rng::with_seed(11);
-    assert!(engine.execute(Request::new(UserId::local(), Language::Python, "1")).await.success);
+    let works = async || python(&mut open(&backend, &home).await.unwrap(), 1, "1").await == 1;
+    assert!(works().await);
     for round in 0..60 {
         let code = "open('/artifacts/x', 'w').write('x')\nimport os, time\nos.fork()\nos.fork()\ntime.sleep(60)";
-        let mut request = Request::new(UserId::local(), Language::Python, code);
-        request.session = (round % 4 == 0).then(|| SessionId::new(format!("s{}", round % 8)).unwrap());
+        let run = async {
+            let mut sandbox = open(&backend, &home).await.unwrap();
+            answer_to(&mut sandbox, 1, "python", code).await
+        };
         let most = if round % 3 == 0 { 200_000 } else { 5_000 };
-        let dropped = tokio::time::timeout(Duration::from_micros(rng.u64(..most)), engine.execute(request)).await;
+        let dropped = tokio::time::timeout(Duration::from_micros(rng.u64(..most)), run).await;
         assert!(dropped.is_err(), "{dropped:?}");
     }
     let pid = backend.launcher_pid().await.unwrap();
@@ -92,8 +95,8 @@ async fn executions_dropped_at_random_leave_nothing() {
         let folders: Vec<String> = used.map(|entry| entry.path().display().to_string()).collect();
         if folders.len() == 2 { Vec::new() } else { folders }
     });
-    assert!(engine.execute(Request::new(UserId::local(), Language::Python, "1")).await.success);
+    assert!(works().await);
     let (last, ids) = (tree(pid), instances(&home));
-    engine.shutdown().await;
+    backend.shutdown().await;
     nothing_within(GONE_WITHIN, "the end", || [leftovers(&home, &last, &ids), files(&home)].concat());
 }

@@ -1,8 +1,9 @@
 //! The escape tests through TypeScript: its engine is not a security boundary, so code must have no more access than
 //! any sandbox has.
 
+use crate::lab::{place, run};
 use coracle_testing::each_user;
-use coracle_testing::harness::{As, Coracle};
+use coracle_testing::harness::As;
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -12,7 +13,7 @@ const AT_LEAST: u64 = 145;
 
 each_user!(the_host_is_out_of_reach);
 fn the_host_is_out_of_reach(who: As) {
-    let coracle = Coracle::new(who);
+    let coracle = place(who);
     let canary = coracle.home().join("canary.json");
     fs::write(&canary, "\"CANARY-OF-THE-HOST\"").unwrap();
     coracle.own(&canary);
@@ -26,8 +27,8 @@ fn the_host_is_out_of_reach(who: As) {
     symlink("/etc/passwd", workspace.join("passwd.json")).unwrap();
     symlink("own.txt", workspace.join("own-link")).unwrap();
     let facts = format!("const CANARY = {canary:?}, FOLDER = {:?};\n", coracle.home());
-    let execution = coracle.run("typescript", &(facts + include_str!("typescript_escape/probes.ts")), &[]);
-    assert_eq!(execution["success"], true, "as {who:?}: {execution:#}");
+    let execution = run(&coracle, "typescript", &(facts + include_str!("typescript_escape/probes.ts")), &[]);
+    assert_eq!(execution["ok"], true, "as {who:?}: {execution:#}");
     assert_eq!(execution["result"]["failures"], json!([]), "as {who:?}");
     assert!(execution["result"]["seen"].as_u64() >= Some(AT_LEAST), "as {who:?}: {execution:#}");
     assert!(!execution.to_string().contains("CANARY-OF"), "as {who:?}: {execution:#}");
@@ -38,7 +39,7 @@ fn the_host_is_out_of_reach(who: As) {
 /// Results, stacks and errors are rendered with the original built-ins.
 #[test]
 fn changed_errors_are_still_reported() {
-    let coracle = Coracle::new(As::current());
+    let coracle = place(As::current());
     for (name, code) in [
         ("the formatter of stacks", "(Error as any).prepareStackTrace = () => { throw 1 }"),
         ("the length of stacks", "(Error as any).stackTraceLimit = Infinity"),
@@ -49,10 +50,10 @@ fn changed_errors_are_still_reported() {
         ("the name", "Object.defineProperty(Error.prototype, 'name', { get() { throw 1 }, configurable: true })"),
         ("the text", "Error.prototype.toString = () => { throw 1 }"),
     ] {
-        let execution = coracle.run("typescript", &format!("{code};\nthrow new TypeError('the reason')"), &[]);
-        assert_eq!(execution["error_code"], "exception", "{name}: {execution:#}");
-        assert!(execution["error"].as_str().unwrap().contains("the reason"), "{name}: {execution:#}");
-        let execution = coracle.run("typescript", &format!("{code};\n[1, 'fine']"), &[]);
+        let execution = run(&coracle, "typescript", &format!("{code};\nthrow new TypeError('the reason')"), &[]);
+        assert_eq!(execution["error"]["code"], "exception", "{name}: {execution:#}");
+        assert!(execution["error"]["message"].as_str().unwrap().contains("the reason"), "{name}: {execution:#}");
+        let execution = run(&coracle, "typescript", &format!("{code};\n[1, 'fine']"), &[]);
         assert_eq!(execution["result"], json!([1, "fine"]), "{name}: {execution:#}");
     }
 }
@@ -60,14 +61,14 @@ fn changed_errors_are_still_reported() {
 /// Each execution has its own engine, so one cannot affect the next.
 #[test]
 fn executions_do_not_share_an_engine() {
-    let coracle = Coracle::new(As::current());
+    let coracle = place(As::current());
     let spoil =
         "(globalThis as any).left = 1; (Object.prototype as any).left = 2; readFile = (() => 'spoiled') as any; 1";
-    assert_eq!(coracle.run("typescript", spoil, &[])["result"], 1);
+    assert_eq!(run(&coracle, "typescript", spoil, &[])["result"], 1);
     let look = "['left' in globalThis, 'left' in {}, readFile('/etc/hostname')]";
-    assert_eq!(coracle.run("typescript", look, &[])["result"], json!([false, false, "coracle\n"]));
+    assert_eq!(run(&coracle, "typescript", look, &[])["result"], json!([false, false, "coracle\n"]));
     // Control: within one execution the change is visible.
     let both = format!("{}; {look}", spoil.trim_end_matches("; 1"));
-    let execution: Value = coracle.run("typescript", &both, &[]);
+    let execution: Value = run(&coracle, "typescript", &both, &[]);
     assert_eq!(execution["result"], json!([true, true, "spoiled"]), "{execution:#}");
 }

@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 
 /// Process, identified by PID and start time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Process {
-    pub(crate) pid: u32,
+pub struct Process {
+    /// Process ID.
+    pub pid: u32,
     parent: u32,
     started: u64,
     /// Distance from the root of the tree.
-    pub(crate) depth: usize,
+    pub depth: usize,
 }
 
 /// Parent, start time, and whether it is not a zombie.
@@ -29,17 +30,19 @@ fn all_pids() -> Vec<u32> {
 }
 
 impl Process {
-    pub(crate) fn of(pid: u32) -> Option<Self> {
+    /// The process with this ID, unless it has ended.
+    pub fn of(pid: u32) -> Option<Self> {
         let (parent, started, alive) = look(pid)?;
         alive.then_some(Self { pid, parent, started, depth: 0 })
     }
 
-    pub(crate) fn is_alive(&self) -> bool {
+    /// Whether it has not ended.
+    pub fn is_alive(&self) -> bool {
         look(self.pid).is_some_and(|(_, started, alive)| alive && started == self.started)
     }
 
     /// Kills this process, and no other with the same PID.
-    pub(crate) fn kill(&self) {
+    pub fn kill(&self) {
         let Some(pid) = Pid::from_raw(self.pid.cast_signed()) else { return };
         if let Ok(handle) = pidfd_open(pid, PidfdFlags::empty())
             && self.is_alive()
@@ -48,14 +51,15 @@ impl Process {
         }
     }
 
-    pub(crate) fn command_line(&self) -> String {
+    /// Its arguments, separated by spaces.
+    pub fn command_line(&self) -> String {
         let bytes = fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
         String::from_utf8_lossy(&bytes).replace('\0', " ")
     }
 }
 
 /// Process and all its descendants, nearest first.
-pub(crate) fn tree(pid: u32) -> Vec<Process> {
+pub fn tree(pid: u32) -> Vec<Process> {
     let all: Vec<Process> = all_pids().into_iter().filter_map(Process::of).collect();
     let mut found: Vec<Process> = Process::of(pid).into_iter().collect();
     let mut next = 0;
@@ -102,7 +106,7 @@ fn cgroups(instances: &BTreeSet<String>) -> Vec<String> {
 }
 
 /// Instances that have a folder in this data folder.
-pub(crate) fn instances(home: &Path) -> BTreeSet<String> {
+pub fn instances(home: &Path) -> BTreeSet<String> {
     let entries = fs::read_dir(home.join("run")).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().into_string().ok()).filter(|name| name != ".lock").collect()
 }
@@ -114,7 +118,7 @@ fn half_made(home: &Path) -> Vec<String> {
 
 /// Leftovers: `processes` that were seen, processes and mounts that use the folder of `home`, and cgroups of `seen`
 /// instances. Folders of instances count only if they should be gone too.
-pub(crate) fn leftovers(home: &Path, processes: &[Process], seen: &BTreeSet<String>) -> Vec<String> {
+pub fn leftovers(home: &Path, processes: &[Process], seen: &BTreeSet<String>) -> Vec<String> {
     let folder = home.parent().unwrap().display().to_string();
     let mut left: Vec<String> = processes
         .iter()
@@ -129,12 +133,12 @@ pub(crate) fn leftovers(home: &Path, processes: &[Process], seen: &BTreeSet<Stri
 }
 
 /// Files that a dead instance would leave.
-pub(crate) fn files(home: &Path) -> Vec<String> {
+pub fn files(home: &Path) -> Vec<String> {
     instances(home).into_iter().map(|name| format!("run/{name}")).chain(half_made(home)).collect()
 }
 
 /// Waits until nothing is found; panics with the leftovers.
-pub(crate) fn nothing_within(patience: Duration, what: &str, mut find: impl FnMut() -> Vec<String>) {
+pub fn nothing_within(patience: Duration, what: &str, mut find: impl FnMut() -> Vec<String>) {
     let begun = Instant::now();
     loop {
         let found = find();

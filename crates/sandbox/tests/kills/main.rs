@@ -5,4 +5,3 @@
 mod instances;
 mod rounds;
 mod server;
-mod traces;

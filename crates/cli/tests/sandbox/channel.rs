@@ -1,34 +1,7 @@
-//! The native backend: the contract of every backend, and guests that lie on their channel.
+//! Guests that lie on their channel.
 
-use coracle_sandbox::{NativeBackend, NativeConfig};
-use coracle_testing::backend_contract;
 use coracle_testing::each_user;
 use coracle_testing::harness::{As, Coracle};
-use coracle_types::Limits;
-
-/// Runs as the current user: the launcher is a child of this process.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_native_backend_keeps_the_contract() {
-    for pool in [0, 2] {
-        let folder = tempfile::tempdir().unwrap();
-        let home = folder.path().join("home");
-        let backend = NativeBackend::new(NativeConfig {
-            home: home.clone(),
-            launcher: env!("CARGO_BIN_EXE_coracle").into(),
-            python: None,
-            pool,
-            preload: false,
-            require_full_isolation: false,
-            folders: Vec::new(),
-            limits: Limits::default(),
-        });
-        backend_contract::holds(&backend, folder.path(), true).await;
-        assert_eq!(backend.launcher_pid().await, None);
-        let left: Vec<_> =
-            std::fs::read_dir(home.join("run")).unwrap().flatten().map(|entry| entry.file_name()).collect();
-        assert_eq!(left, [".lock"]);
-    }
-}
 
 /// Each one writes invalid frames to the channel of its sandbox, whose number is no secret.
 const LIES: [(&str, &str); 10] = [

@@ -4,7 +4,8 @@
 pub(crate) mod battery;
 mod syscalls;
 
-use battery::{Outside, as_user, beside, facts, inside, outside};
+use crate::lab::{place, run};
+use battery::{Outside, as_user, facts, inside, outside};
 use coracle_testing::each_user;
 use coracle_testing::harness::{As, Coracle};
 use std::fmt::Write as _;
@@ -42,19 +43,25 @@ impl Drop for Bystander {
     }
 }
 
-fn both(who: As, probes: &str, place: Outside, at_least: usize) {
-    let coracle = Coracle::new(who);
-    let memory = &coracle.run("python", "pass", &[])["limits"]["enforced"]["memory"];
+/// What code printed, from the report of `sandboxed`.
+fn printed(report: &[u8]) -> String {
+    let report: serde_json::Value = serde_json::from_slice(report).unwrap();
+    report["stdout"].as_str().unwrap_or_else(|| panic!("{report:#}")).to_owned()
+}
+
+fn both(who: As, probes: &str, at: Outside, at_least: usize) {
+    let coracle = place(who);
+    let memory = &run(&coracle, "python", "pass", &[])["enforced"]["memory"];
     let counted = if memory == "watch" { "COUNTED = False" } else { "COUNTED = True" };
     inside(&coracle, counted, probes).demand(at_least, &format!("{who:?} inside"));
-    outside(&coracle, place, counted, probes).demand(0, &format!("{who:?} outside"));
+    outside(&coracle, at, counted, probes).demand(0, &format!("{who:?} outside"));
 }
 
 each_user!(host_files_are_out_of_reach);
 fn host_files_are_out_of_reach(who: As) {
     let probes = include_str!("escape/files.py");
-    let coracle = Coracle::new(who);
-    let (folder, canary) = beside(&coracle);
+    let coracle = place(who);
+    let (folder, canary) = coracle.beside();
     symlink(&canary, coracle.workspace().join("planted")).unwrap();
     let told = facts(&[("CANARY", &canary), ("OUTSIDE", &folder)]);
     inside(&coracle, &told, probes).demand(80, &format!("{who:?} inside"));
@@ -62,7 +69,7 @@ fn host_files_are_out_of_reach(who: As) {
     assert_eq!(left, ["canary"], "{who:?}: something came out");
     assert_eq!(fs::read_to_string(&canary).unwrap(), "CANARY-OF-THE-HOST");
 
-    let control = Coracle::new(who);
+    let control = place(who);
     symlink(&canary, control.workspace().join("planted")).unwrap();
     // The parent is writable for the same user only if it belongs to them.
     control.own(control.workspace().parent().unwrap());
@@ -73,7 +80,7 @@ each_user!(host_processes_are_out_of_reach);
 fn host_processes_are_out_of_reach(who: As) {
     let probes = include_str!("escape/proc.py");
     let own_nice = rustix::process::getpriority_process(None).unwrap();
-    let coracle = Coracle::new(who);
+    let coracle = place(who);
     let mut bystander = Bystander::start(&coracle);
     let told = format!("HOST_PID = {}", bystander.0.id());
     inside(&coracle, &told, probes).demand(60, &format!("{who:?} inside"));
@@ -112,13 +119,13 @@ each_user!(unlisted_system_calls_are_refused);
 fn unlisted_system_calls_are_refused(who: As) {
     let list = serde_json::to_string(&syscalls::allowed()).unwrap();
     let told = format!("ALLOWED = {list}\nLAST = {}", syscalls::LAST);
-    inside(&Coracle::new(who), &told, include_str!("escape/sweep.py")).demand(460, &format!("{who:?} inside"));
+    inside(&place(who), &told, include_str!("escape/sweep.py")).demand(460, &format!("{who:?} inside"));
 }
 
 #[test]
 fn the_list_of_system_calls_matches_the_filter() {
     // Some calls return EPERM or ENOSYS themselves, so that calling them proves nothing.
-    let source = include_str!("../../../sandbox/src/native/launcher/seccomp.rs");
+    let source = include_str!("../../src/native/launcher/seccomp.rs");
     let named = |list: &str| -> Vec<String> {
         let body = source.split_once(&format!("const {list}: &[i64] = &[")).unwrap().1.split_once("];").unwrap().0;
         let words = body.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
@@ -138,8 +145,8 @@ fn descriptors_are_not_inherited(who: As) {
     let list = "import os\n\
         def inode(fd):\n    try:\n        return os.fstat(fd).st_ino\n    except OSError:\n        return 0\n\
         print(CANARY in [inode(fd) for fd in range(256)])";
-    let coracle = Coracle::new(who);
-    let (_, canary) = beside(&coracle);
+    let coracle = place(who);
+    let (_, canary) = coracle.beside();
     let code = list.replace("CANARY", &fs::metadata(&canary).unwrap().ino().to_string());
     let with_descriptor = |program: &std::process::Command, arguments: &[&str]| {
         let mut command = std::process::Command::new("bash");
@@ -150,7 +157,9 @@ fn descriptors_are_not_inherited(who: As) {
         assert!(output.status.success(), "{who:?}: {output:?}");
         String::from_utf8(output.stdout).unwrap()
     };
-    assert_eq!(with_descriptor(&coracle.command(), &["exec", "-c", &code]), "False\n", "{who:?}");
+    let workspace = coracle.workspace();
+    let inside = with_descriptor(&coracle.command(), &["-c", &code, workspace.to_str().unwrap()]);
+    assert_eq!(printed(inside.as_bytes()), "False\n", "{who:?}");
     assert_eq!(with_descriptor(&as_user(&coracle), &["python3", "-I", "-c", &code]), "True\n", "{who:?}: the control");
 }
 
@@ -159,7 +168,7 @@ fn the_environment_is_not_inherited_and_planted_files_have_no_effect(who: As) {
     const PLANTED: [&str; 8] =
         ["json", "site", "sitecustomize", "usercustomize", "os", "encodings", "asyncio", "coracle_guest"];
     let missing_by_nature = ["sitecustomize", "usercustomize"];
-    let coracle = Coracle::new(who);
+    let coracle = place(who);
     let plant = |name: &str, text: &str| {
         let path = coracle.workspace().join(name);
         fs::write(&path, text).unwrap();
@@ -179,13 +188,13 @@ fn the_environment_is_not_inherited_and_planted_files_have_no_effect(who: As) {
 each_user!(a_shell_has_no_more_access_than_python);
 fn a_shell_has_no_more_access_than_python(who: As) {
     let script = include_str!("escape/shell.sh");
-    let coracle = Coracle::new(who);
-    let (_, canary) = beside(&coracle);
+    let coracle = place(who);
+    let (_, canary) = coracle.beside();
     let mut bystander = Bystander::start(&coracle);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let code = format!("CANARY={}\nPORT={port}\nHOST_PID={}\n{script}", canary.display(), bystander.0.id());
-    let execution = coracle.run("bash", &code, &[]);
+    let execution = run(&coracle, "bash", &code, &[]);
     let output = execution["stdout"].as_str().unwrap();
     let count = output.strip_prefix("ran ").map(|rest| rest.trim().parse::<usize>().unwrap());
     assert!(count.is_some_and(|count| count > 40), "{who:?}: {output}\n{execution:#}");
@@ -204,42 +213,13 @@ fn a_shell_has_no_more_access_than_python(who: As) {
     }
 }
 
-each_user!(the_host_does_not_follow_links_of_code);
-fn the_host_does_not_follow_links_of_code(who: As) {
-    let coracle = Coracle::new(who);
-    let (folder, canary) = beside(&coracle);
-    let code = format!(
-        "import os\n\
-             os.symlink({canary:?}, '/artifacts/stolen.txt')\n\
-             os.symlink({folder:?}, '/artifacts/folder')\n\
-             os.mkfifo('/artifacts/fifo')\n\
-             open('/artifacts/own.txt', 'w').write('own')\n\
-             os.symlink({folder:?}, '/workspace/.coracle-output')\n\
-             print('x' * 2_000_000)\n"
-    );
-    let execution = coracle.run("python", &code, &[]);
-    let names: Vec<_> =
-        execution["artifacts"].as_array().unwrap().iter().map(|artifact| artifact["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["own.txt"], "{who:?}: {execution:#}");
-    assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "{who:?}: the whole output went out of the workspace");
-    let found = std::process::Command::new("grep")
-        .args(["-rl", "CANARY-OF-THE-HOST"])
-        .arg(coracle.home().join("workspaces"))
-        .output()
-        .unwrap();
-    assert!(found.stdout.is_empty(), "{who:?}: {found:?}");
-
-    let control = Coracle::new(who).run("python", "print('x' * 2_000_000)", &[]);
-    assert!(control["output_file"].is_string(), "{who:?}: the whole output is not kept where it may be: {control:#}");
-}
-
 each_user!(code_is_unprivileged_on_the_host);
 fn code_is_unprivileged_on_the_host(who: As) {
-    let coracle = Coracle::new(who);
+    let coracle = place(who);
     let mark = format!("coracle-probe-{}-{who:?}", std::process::id());
     let code = format!("touch made && mkdir folder && ln -s made link && exec -a {mark} sleep 20");
     let mut command = coracle.command();
-    command.args(["exec", "--lang", "bash", "-c", &code, "--workspace"]).arg(coracle.workspace());
+    command.args(["--lang", "bash", "-c", &code]).arg(coracle.workspace());
     let mut running = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let statuses = tree_of(&mark, Duration::from_secs(10));
     rustix::process::kill_process(rustix::process::Pid::from_child(&running), rustix::process::Signal::TERM).unwrap();
@@ -292,7 +272,7 @@ fn tree_of(mark: &str, within: Duration) -> Vec<String> {
 
 each_user!(the_environment_and_domain_name_of_the_host_are_hidden);
 fn the_environment_and_domain_name_of_the_host_are_hidden(who: As) {
-    let coracle = Coracle::new(who);
+    let coracle = place(who);
     let mut code = String::from(
         "import ctypes, os\nname = ctypes.create_string_buffer(65)\nctypes.CDLL(None).getdomainname(name, 65)\n",
     );
@@ -307,8 +287,8 @@ fn the_environment_and_domain_name_of_the_host_are_hidden(who: As) {
         .env("LD_LIBRARY_PATH", "/CANARY")
         .env("PYTHONPATH", "/CANARY")
         .env("PYTHONSTARTUP", "/CANARY");
-    let output = command.args(["exec", "-c", &code]).output().unwrap();
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "[]\n", "{who:?}: {output:?}");
+    let output = command.args(["-c", &code]).arg(coracle.workspace()).output().unwrap();
+    assert_eq!(printed(&output.stdout), "[]\n", "{who:?}: {output:?}");
 
     // In a separate UTS namespace, so that the machine keeps its domain name.
     let inner = coracle.command();
@@ -322,10 +302,11 @@ fn the_environment_and_domain_name_of_the_host_are_hidden(who: As) {
         .args(["--uts", "sh", "-c", setting, "sh"])
         .arg(inner.get_program())
         .args(inner.get_args())
-        .args(["exec", "-c", &code]);
+        .args(["-c", &code])
+        .arg(coracle.workspace());
     command.env("CORACLE_HOME", coracle.home());
     let output = command.output().unwrap();
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "[]\n", "{who:?}: {output:?}");
+    assert_eq!(printed(&output.stdout), "[]\n", "{who:?}: {output:?}");
     let control = std::process::Command::new("unshare")
         .args(["--uts", "sh", "-c", setting, "sh", "python3", "-I", "-c", &code])
         .output()

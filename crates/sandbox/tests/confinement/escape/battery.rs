@@ -1,6 +1,7 @@
 //! Runs a script of probes inside and outside a sandbox, and checks every result.
 
 use super::syscalls;
+use crate::lab::python;
 use coracle_testing::harness::Coracle;
 use coracle_testing::skip::unsupported;
 use serde_json::Value;
@@ -9,7 +10,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 const PROBE: &str = include_str!("probe.py");
@@ -21,17 +22,6 @@ pub(crate) enum Outside {
     Host,
     /// As root of temporary namespaces, so that changes do not affect the machine.
     Namespaces,
-}
-
-/// Folder beside the workspace that the same user can write, with a file.
-pub(crate) fn beside(coracle: &Coracle) -> (PathBuf, PathBuf) {
-    let folder = coracle.home().join("beside");
-    fs::create_dir(&folder).expect("make a folder");
-    coracle.own(&folder);
-    let canary = folder.join("canary");
-    fs::write(&canary, "CANARY-OF-THE-HOST").expect("write a canary");
-    coracle.own(&canary);
-    (folder, canary)
 }
 
 /// Constants for a script, as Python.
@@ -79,7 +69,7 @@ impl Outcome {
 /// Runs the script in a sandbox.
 pub(crate) fn inside(coracle: &Coracle, facts: &str, probes: &str) -> Outcome {
     let code = script("inside", &format!("WORKSPACE = '/workspace'\n{facts}"), &format!("{probes}\nresult = report()"));
-    Outcome::of(&coracle.python(&code))
+    Outcome::of(&python(coracle, &code))
 }
 
 /// Runs the script outside, as the same user, in the workspace's folder on the host.

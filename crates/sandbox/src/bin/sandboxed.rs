@@ -1,0 +1,202 @@
+//! Runs code in a sandbox with this crate alone: the program of its integration tests, which start it as root and as an
+//! ordinary user. It is not part of any package.
+//!
+//! `sandboxed [--lang LANGUAGE] [--memory MB] [--workspace-mb MB] [--wall-ms MS] [--zygote] [--full] [-c CODE] WORKSPACE`
+//! runs code, from standard input unless it is an argument, and prints one JSON object. The data folder is
+//! `CORACLE_HOME`.
+
+use coracle_protocol::{CallFailure, FromGuest, Reply, ToGuest, read_frame, write_frame};
+use coracle_sandbox::{Backend, Cause, NativeBackend, NativeConfig, Sandbox, SandboxError, Spec};
+use coracle_types::Limits;
+use serde_json::{Value, json};
+use std::error::Error;
+use std::ffi::OsString;
+use std::io::{Read as _, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+use tokio::io::AsyncReadExt as _;
+
+/// Maximum size of each output stream.
+const MAX_OUTPUT: u64 = 1 << 20;
+
+/// Maximum size of a result.
+const MAX_RESULT: u64 = 1 << 20;
+
+type Failure = Box<dyn Error + Send + Sync>;
+
+struct Arguments {
+    workspace: PathBuf,
+    language: String,
+    code: Option<String>,
+    limits: Limits,
+    /// Starts the launcher as a server does, instead of forking it.
+    zygote: bool,
+    /// Requires full isolation.
+    full: bool,
+}
+
+impl Arguments {
+    fn parse(mut words: impl Iterator<Item = OsString>) -> Result<Self, Failure> {
+        let mut arguments = Self {
+            workspace: PathBuf::new(),
+            language: "python".to_owned(),
+            code: None,
+            limits: Limits::default(),
+            zygote: false,
+            full: false,
+        };
+        while let Some(word) = words.next() {
+            let mut value = || words.next().and_then(|value| value.into_string().ok()).ok_or("a value is missing");
+            match word.to_str() {
+                Some("--lang") => arguments.language = value()?,
+                Some("--memory") => arguments.limits.memory_mb = value()?.parse()?,
+                Some("--workspace-mb") => arguments.limits.workspace_mb = value()?.parse()?,
+                Some("--wall-ms") => arguments.limits.wall_ms = value()?.parse()?,
+                Some("-c") => arguments.code = Some(value()?),
+                Some("--zygote") => arguments.zygote = true,
+                Some("--full") => arguments.full = true,
+                _ => arguments.workspace = word.into(),
+            }
+        }
+        Ok(arguments)
+    }
+}
+
+fn main() -> ExitCode {
+    // Before anything else: the launcher must be single-threaded.
+    if std::env::args_os().nth(1).is_some_and(|argument| argument == coracle_sandbox::LAUNCHER_ARGUMENT) {
+        return coracle_sandbox::launcher_main();
+    }
+    if let Some(guest) = coracle_guest::guest_main() {
+        return guest;
+    }
+    coracle_sandbox::reset_sigchld();
+    match run() {
+        Ok(report) => match writeln!(std::io::stdout(), "{report}") {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::FAILURE,
+        },
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<Value, Failure> {
+    let mut arguments = Arguments::parse(std::env::args_os().skip(1))?;
+    let config = NativeConfig {
+        home: std::env::var_os("CORACLE_HOME").ok_or("CORACLE_HOME is not set")?.into(),
+        launcher: std::env::current_exe()?,
+        python: None,
+        pool: 0,
+        preload: false,
+        require_full_isolation: arguments.full,
+        folders: Vec::new(),
+        limits: arguments.limits.clone(),
+    };
+    let backend = if arguments.zygote {
+        NativeBackend::new(config)
+    } else {
+        NativeBackend::with_launcher(config, coracle_sandbox::fork_launcher()?)
+    };
+    let code = match arguments.code.take() {
+        Some(code) => code,
+        None => {
+            let mut code = String::new();
+            std::io::stdin().read_to_string(&mut code)?;
+            code
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    runtime.block_on(async {
+        let wall = Duration::from_millis(arguments.limits.wall_ms);
+        let spec = Spec { workspace: arguments.workspace, servers: None, skills: None, limits: arguments.limits };
+        let report = match backend.open(spec).await {
+            Ok(sandbox) => execute(sandbox, arguments.language, code, wall).await,
+            Err(error) => refused(&error),
+        };
+        backend.shutdown().await;
+        Ok(report)
+    })
+}
+
+fn refused(error: &SandboxError) -> Value {
+    json!({ "ok": false, "refused": error.to_string() })
+}
+
+async fn execute(mut sandbox: Sandbox, language: String, code: String, wall: Duration) -> Value {
+    let mut report = json!({ "ok": false, "tier": sandbox.tier, "enforced": sandbox.enforced });
+    let run = ToGuest::Run { id: 1, language, code, vars: serde_json::Map::new(), result_bytes: MAX_RESULT };
+    sandbox.control.begin();
+    let mut output = [Vec::new(), Vec::new()];
+    let [out, err] = &mut output;
+    let (mut stdout, mut stderr) = ((&mut sandbox.stdout).take(MAX_OUTPUT), (&mut sandbox.stderr).take(MAX_OUTPUT));
+    let answered = {
+        let answer = tokio::time::timeout(wall, async {
+            write_frame(&mut sandbox.to_guest, &run).await.ok()?;
+            answer(&mut sandbox.from_guest, &mut sandbox.to_guest, &mut sandbox.buffer).await
+        });
+        tokio::pin!(answer);
+        let streams = async { tokio::join!(stdout.read_to_end(out), stderr.read_to_end(err)) };
+        tokio::pin!(streams);
+        // The streams stay open while the sandbox lives.
+        tokio::select! {
+            answered = &mut answer => answered,
+            _ = &mut streams => answer.await,
+        }
+    };
+    match answered {
+        Ok(Some(done)) => merge(&mut report, done),
+        Ok(None) => {}
+        Err(_) => report["timed_out"] = true.into(),
+    }
+    let causes = sandbox.control.causes().await;
+    sandbox.control.kill();
+    let exit = sandbox.control.exit().await;
+    // What was printed before the end.
+    let _ = tokio::join!(stdout.read_to_end(out), stderr.read_to_end(err));
+    let causes: Vec<String> = causes.iter().chain(&exit.causes).map(name).collect();
+    merge(&mut report, json!({ "causes": causes, "status": exit.status }));
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    merge(&mut report, json!({ "stdout": text(&output[0]), "stderr": text(&output[1]) }));
+    report
+}
+
+/// The answer of the guest, or `None` if it ended without one. Calls to the host are refused.
+async fn answer(
+    from: &mut (impl tokio::io::AsyncRead + Unpin),
+    to: &mut (impl tokio::io::AsyncWrite + Unpin),
+    buffer: &mut coracle_protocol::FrameBuffer,
+) -> Option<Value> {
+    loop {
+        match read_frame(from, buffer).await.ok().flatten()? {
+            FromGuest::Done { ok, result, exit_code, error, .. } => {
+                return Some(json!({ "ok": ok, "result": result, "exit_code": exit_code, "error": error }));
+            }
+            FromGuest::Call { id, .. } => {
+                let (code, message) = ("unknown".to_owned(), "there is nothing to call".to_owned());
+                let error = Some(CallFailure { code, message, retryable: false });
+                write_frame(to, &ToGuest::Reply(Reply { id, ok: false, value: Value::Null, error })).await.ok()?;
+            }
+            FromGuest::Ready { .. } | FromGuest::Failed { .. } => return None,
+        }
+    }
+}
+
+fn name(cause: &Cause) -> String {
+    match cause {
+        Cause::Memory { .. } => "memory".to_owned(),
+        Cause::Processes => "processes".to_owned(),
+        Cause::Disk(text) => format!("disk: {text}"),
+        Cause::Setup(text) => format!("setup: {text}"),
+        Cause::Lost(text) => format!("lost: {text}"),
+    }
+}
+
+fn merge(report: &mut Value, more: Value) {
+    if let (Value::Object(report), Value::Object(more)) = (report, more) {
+        report.extend(more);
+    }
+}
