@@ -153,7 +153,13 @@ pub(crate) async fn open(backend: &NativeBackend, home: &Path) -> Result<Sandbox
 }
 
 /// Runs one of the programs in a sandbox, which is kept if there is a slot for it. Returns a line about the outcome.
-async fn attempt(backend: &NativeBackend, home: &Path, worker: usize, kept: Option<&mut Option<Sandbox>>) -> String {
+async fn attempt(
+    backend: &NativeBackend,
+    home: &Path,
+    worker: usize,
+    round: u64,
+    kept: Option<&mut Option<Sandbox>>,
+) -> String {
     let (language, code, wall_ms) = PROGRAMS[worker % PROGRAMS.len()];
     let mut own = None;
     let slot = kept.unwrap_or(&mut own);
@@ -164,7 +170,7 @@ async fn attempt(backend: &NativeBackend, home: &Path, worker: usize, kept: Opti
         }
     }
     let Some(sandbox) = slot else { return String::new() };
-    let answer = tokio::time::timeout(Duration::from_millis(wall_ms), answer_to(sandbox, 1, language, code)).await;
+    let answer = tokio::time::timeout(Duration::from_millis(wall_ms), answer_to(sandbox, round, language, code)).await;
     let line = match answer {
         Ok(Some(FromGuest::Done { ok: true, .. })) => return "ok".to_owned(),
         Ok(Some(answer)) => format!("failed worker {worker}: {answer:?}"),
@@ -186,10 +192,10 @@ async fn attempt(backend: &NativeBackend, home: &Path, worker: usize, kept: Opti
 async fn work(backend: Arc<NativeBackend>, home: PathBuf, worker: usize) {
     let mut rng = fastrand::Rng::with_seed(worker as u64);
     let mut kept = None;
-    loop {
+    for round in 1.. {
         let patience = if worker == 4 { Duration::from_millis(rng.u64(..300)) } else { Duration::from_mins(1) };
         let slot = (worker == 3).then_some(&mut kept);
-        let line = tokio::time::timeout(patience, attempt(&backend, &home, worker, slot)).await;
+        let line = tokio::time::timeout(patience, attempt(&backend, &home, worker, round, slot)).await;
         // If standard output is closed, the server is about to end.
         let _ = writeln!(std::io::stdout(), "{}", line.unwrap_or_else(|_| "dropped".to_owned()));
         tokio::time::sleep(Duration::from_millis(5)).await;
