@@ -70,7 +70,7 @@ fn odd_programs_are_compiled_or_rejected() {
         }
         Err(rejected) => {
             let place = rejected.place.map(|place| (place.line, place.column));
-            format!("{source:?}: rejected at {place:?}: {}\n", rejected.message)
+            format!("{source:?}: rejected at {place:?}: {:?}\n", rejected.message)
         }
     });
     insta::assert_snapshot!(results.concat());
