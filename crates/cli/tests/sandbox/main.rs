@@ -8,6 +8,7 @@ mod channel;
 mod exhaustion;
 mod exhaustion_limits;
 mod exhaustion_output;
+mod inherited;
 mod links;
 mod quota;
 mod science;
