@@ -234,7 +234,7 @@ impl Drop for Holder {
 
 #[test]
 fn the_database_is_locked() {
-    let coracle = Coracle::new(if rustix::process::geteuid().is_root() { As::Root } else { As::Ordinary });
+    let coracle = Coracle::new(As::current());
     let server = Server::start(&coracle);
     server.succeeds("kept = 1", Some("work"));
     let held = Holder::new(&coracle);
@@ -288,7 +288,7 @@ fn the_database_is_damaged_or_newer(who: As) {
 
 #[test]
 fn the_master_key_is_missing_or_wrong() {
-    let coracle = Coracle::new(if rustix::process::geteuid().is_root() { As::Root } else { As::Ordinary });
+    let coracle = Coracle::new(As::current());
     let home = Home::new(coracle.home());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -398,7 +398,7 @@ fn standard_error_cannot_be_written(who: As) {
 
 #[test]
 fn two_servers_cannot_share_a_data_folder() {
-    let coracle = Coracle::new(if rustix::process::geteuid().is_root() { As::Root } else { As::Ordinary });
+    let coracle = Coracle::new(As::current());
     let first = Server::start(&coracle);
     let second = coracle.command().args(["up", "--port", "0"]).output().unwrap();
     assert!(!second.status.success());

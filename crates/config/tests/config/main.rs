@@ -11,3 +11,7 @@ mod problems;
 mod schema;
 mod secrets;
 mod servers;
+// By path, because the crate `testing` depends on many others.
+#[expect(dead_code, unreachable_pub, reason = "only `skip` is used here")]
+#[path = "../../../testing/src/skip.rs"]
+mod skip;

@@ -195,6 +195,8 @@ fn a_file_keeps_its_rights_and_belongs_to_the_owner_of_the_workspace() {
     assert_eq!(fs::metadata(ground.own("sub")).unwrap().uid(), folder.uid());
     if is_root {
         assert_eq!(made.uid(), 4_242);
+    } else {
+        coracle_testing::skip::skip("a workspace of another user: only root can change the owner of a folder");
     }
 }
 
