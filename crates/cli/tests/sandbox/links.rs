@@ -8,6 +8,7 @@ each_user!(the_host_does_not_follow_links_of_code);
 fn the_host_does_not_follow_links_of_code(who: As) {
     let coracle = Coracle::new(who);
     let (folder, canary) = coracle.beside();
+    let [folder, canary] = [&folder, &canary].map(|path| path.to_str().unwrap());
     let code = format!(
         "import os\n\
              os.symlink({canary:?}, '/artifacts/stolen.txt')\n\
@@ -21,7 +22,7 @@ fn the_host_does_not_follow_links_of_code(who: As) {
     let names: Vec<_> =
         execution["artifacts"].as_array().unwrap().iter().map(|artifact| artifact["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["own.txt"], "{who:?}: {execution:#}");
-    assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "{who:?}: the whole output went out of the workspace");
+    assert_eq!(fs::read_dir(folder).unwrap().count(), 1, "{who:?}: the whole output went out of the workspace");
     let found = std::process::Command::new("grep")
         .args(["-rl", "CANARY-OF-THE-HOST"])
         .arg(coracle.home().join("workspaces"))

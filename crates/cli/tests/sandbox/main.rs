@@ -1,6 +1,6 @@
 //! Sandboxes: what code cannot reach, what it cannot use up, and what it can do in each language.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue should panic")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
 mod bound_ahead;
 mod canaries;
