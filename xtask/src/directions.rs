@@ -56,6 +56,7 @@ const TABLE: &[Row] = &[
     Row {
         name: "coracle-server",
         ours: Ours::These(&[
+            "coracle-accounts",
             "coracle-agent",
             "coracle-workflow",
             "coracle-config",
@@ -70,6 +71,11 @@ const TABLE: &[Row] = &[
             "coracle-types",
         ]),
         theirs: Theirs::Any,
+    },
+    Row {
+        name: "coracle-accounts",
+        ours: Ours::These(STORE_AND_TYPES),
+        theirs: Theirs::Without(&["axum", "hyper", "reqwest"]),
     },
     Row { name: "coracle-config", ours: Ours::These(&["coracle-types"]), theirs: Theirs::Any },
     Row { name: "coracle-agent", ours: Ours::These(ENGINE_AND_BELOW), theirs: Theirs::Any },

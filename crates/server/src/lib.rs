@@ -9,7 +9,6 @@
 //! Every response has a token budget. State between two calls is named by the `session` argument, never implied by the
 //! connection.
 
-mod accounts;
 pub mod baseline;
 mod gone;
 mod http;
@@ -21,10 +20,6 @@ mod stdio;
 mod timestamp;
 mod views;
 
-pub use accounts::{
-    AccountError, KeyMaker, LINK_LIFETIME, MIN_PASSWORD_CHARS, NameSource, People, is_good, is_local_user,
-    new_user_name, user_name,
-};
 pub use http::{AuthOptions, HttpOptions, openapi_document, serve_http};
 pub use mcp::{Frontend, FrontendOptions, INSTRUCTIONS, OfferedTool, count_tokens, offered_tools, tool_names};
 pub use profile::{Profile, UnknownProfile};

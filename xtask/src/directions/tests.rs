@@ -151,9 +151,20 @@ fn sandbox_does_not_depend_on_tools() {
 }
 
 #[test]
-fn engine_does_not_depend_on_http() {
+fn only_cli_and_server_depend_on_accounts() {
+    for row in TABLE {
+        match row.name {
+            "coracle-cli" | "coracle-server" => allowed(row.name, "coracle-accounts"),
+            name => denied(name, "coracle-accounts"),
+        }
+    }
+}
+
+#[test]
+fn engine_and_accounts_do_not_depend_on_http() {
     for http in ["axum", "axum-extra", "hyper", "hyper-util", "reqwest"] {
         denied("coracle-engine", http);
+        denied("coracle-accounts", http);
         allowed("coracle-server", http);
     }
     allowed("coracle-engine", "hyperloglog");

@@ -11,7 +11,7 @@ use crate::timing::{milliseconds, quantile};
 use crate::variables;
 use anyhow::{Context, bail, ensure};
 use clap::Args;
-use coracle_server::People;
+use coracle_accounts::{KeyMaker, People};
 use coracle_store::{Home, KeyScope, KeySource, Role, SqliteStore, User};
 use coracle_types::{Secret, UserId};
 use indicatif::ProgressBar;
@@ -188,10 +188,8 @@ async fn people(home: &Path, users: u32) -> anyhow::Result<Vec<Secret>> {
         let name = UserId::new(format!("user-{number}")).context("cannot name a user")?;
         people.add(User::new(name.clone(), Role::User, SystemTime::now()), None).await.context("cannot add a user")?;
         let scopes = [KeyScope::Api, KeyScope::Metrics].into();
-        let (_, key) = people
-            .add_key(&name, "bench", scopes, None, coracle_server::KeyMaker::Person)
-            .await
-            .context("cannot add a key")?;
+        let (_, key) =
+            people.add_key(&name, "bench", scopes, None, KeyMaker::Person).await.context("cannot add a key")?;
         keys.push(key);
     }
     store.close().await;

@@ -7,6 +7,10 @@ use coracle_types::Secret;
 use std::sync::Arc;
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 
+/// Minimum length of a password in characters.
+pub const MIN_PASSWORD_CHARS: usize = 10;
+/// Maximum length of a password in bytes.
+pub(crate) const MAX_PASSWORD_BYTES: usize = 1024;
 /// Parameters that OWASP recommends first for argon2id: memory in KiB, passes, lanes.
 const COST: (u32, u32, u32) = (19 * 1024, 2, 1);
 /// Number of parallel hashes; each takes 19 MiB and a core.

@@ -1,19 +1,10 @@
-//! Users and their credentials, for `coracle users` and for HTTP.
-
-mod attempts;
-mod credentials;
-mod names;
-mod passwords;
-
-pub(crate) use attempts::{Attempts, TooMany};
-pub(crate) use credentials::{KEY_PREFIX, is_key, random_token};
-pub(crate) use names::is_reserved;
-pub use names::{NameSource, is_local_user, new_user_name, user_name};
-pub(crate) use passwords::Passwords;
-
+use crate::attempts::{Attempts, TooMany};
+use crate::credentials::{KEY_PREFIX, is_good, random_token};
+use crate::error::{AccountError, SignInError};
+use crate::names::{foreign_names, is_local_user, user_name};
+use crate::passwords::{MAX_PASSWORD_BYTES, MIN_PASSWORD_CHARS, Passwords};
 use coracle_store::{
-    ApiKey, Belongings, BrowserSession, ForeignIdentity, KeyScope, Renamed, Role, SignInLink, Store, StoreError,
-    TokenDigest, User,
+    ApiKey, Belongings, BrowserSession, ForeignIdentity, KeyScope, Renamed, Role, SignInLink, Store, TokenDigest, User,
 };
 use coracle_types::{Secret, UserId};
 use std::collections::BTreeSet;
@@ -25,79 +16,10 @@ use std::time::{Duration, SystemTime};
 
 /// Lifetime of a sign-in link.
 pub const LINK_LIFETIME: Duration = Duration::from_hours(24);
-/// Minimum length of a password in characters.
-pub const MIN_PASSWORD_CHARS: usize = 10;
-/// Maximum length of a password in bytes.
-const MAX_PASSWORD_BYTES: usize = 1024;
 /// Minimum interval between two updates of a time of last use.
 const NOTED_EACH: Duration = Duration::from_mins(1);
 /// Maximum number of valid keys per user.
 const MAX_KEYS: usize = 100;
-
-/// Error of an operation on an account.
-#[derive(Debug, thiserror::Error)]
-pub enum AccountError {
-    /// The name is not a valid user name.
-    #[error(transparent)]
-    Name(#[from] coracle_types::IdError),
-    /// The name is reserved.
-    #[error("the name {0} is reserved")]
-    Reserved(UserId),
-    /// The name is taken.
-    #[error("user {0} already exists")]
-    Taken(UserId),
-    /// The user does not exist.
-    #[error("there is no user {0}")]
-    Unknown(UserId),
-    /// The user is disabled.
-    #[error("user {0} is disabled")]
-    Disabled(UserId),
-    /// The password is too short.
-    #[error("the password is too short: at least {MIN_PASSWORD_CHARS} characters are needed")]
-    ShortPassword,
-    /// The password is too long.
-    #[error("the password is longer than {MAX_PASSWORD_BYTES} bytes")]
-    LongPassword,
-    /// The key cannot be created.
-    #[error("{0}")]
-    Key(String),
-    /// The store failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The system failed, for example to provide random numbers.
-    #[error("{0}")]
-    Machine(String),
-}
-
-impl AccountError {
-    /// Stable code of the error.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Name(_) => "invalid_name",
-            Self::Reserved(_) => "reserved_name",
-            Self::Taken(_) => "user_exists",
-            Self::Unknown(_) => "no_such_user",
-            Self::Disabled(_) => "user_disabled",
-            Self::ShortPassword | Self::LongPassword => "invalid_password",
-            Self::Key(_) => "invalid_key",
-            Self::Store(error) => error.code(),
-            Self::Machine(_) => "internal",
-        }
-    }
-}
-
-/// Error of a sign-in. It does not reveal whether the name or the password was wrong.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum SignInError {
-    #[error("the name or the password is wrong")]
-    Wrong,
-    #[error("too many attempts: try again in {} s", .0.as_secs().max(1))]
-    TooMany(Duration),
-    #[error("the server is busy with other sign-ins: try again in a moment")]
-    Busy,
-    #[error(transparent)]
-    Account(#[from] AccountError),
-}
 
 /// Credential that a key is created with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -164,7 +86,8 @@ impl People {
         }
     }
 
-    pub(crate) fn store(&self) -> &dyn Store {
+    /// The store of the accounts.
+    pub fn store(&self) -> &dyn Store {
         &*self.store
     }
 
@@ -177,7 +100,7 @@ impl People {
     }
 
     /// Adds a user of an OpenID provider under a free name.
-    pub(crate) async fn add_foreign(
+    pub async fn add_foreign(
         &self,
         wanted: &str,
         display_name: Option<String>,
@@ -186,7 +109,7 @@ impl People {
         let digest = TokenDigest::of(&format!("{}\n{}", foreign.issuer, foreign.subject));
         // A name is never shared with an existing user, because a name from the provider does not prove who somebody is
         // here. A name without an account may also have data, if a proxy has used it.
-        for name in names::foreign_names(wanted, &digest) {
+        for name in foreign_names(wanted, &digest) {
             if self.has_data(&name).await? {
                 continue;
             }
@@ -330,7 +253,7 @@ impl People {
     }
 
     /// Authenticates a user by name and password. Takes equally long for unknown users.
-    pub(crate) async fn by_password(&self, name: &str, password: &Secret, from: IpAddr) -> Result<User, SignInError> {
+    pub async fn by_password(&self, name: &str, password: &Secret, from: IpAddr) -> Result<User, SignInError> {
         let attempt = self.attempts.begin(name, from).map_err(|TooMany(wait)| SignInError::TooMany(wait))?;
         let user = match user_name(name) {
             Ok(name) => self.store.user(&name).await.map_err(AccountError::from)?,
@@ -352,7 +275,7 @@ impl People {
     }
 
     /// Authenticates a user by a sign-in link, which cannot be used again.
-    pub(crate) async fn by_link(&self, token: &str, from: IpAddr) -> Result<User, SignInError> {
+    pub async fn by_link(&self, token: &str, from: IpAddr) -> Result<User, SignInError> {
         let attempt = self.attempts.begin("", from).map_err(|TooMany(wait)| SignInError::TooMany(wait))?;
         let digest = TokenDigest::of(token);
         let name = self.store.use_link(&digest, SystemTime::now()).await.map_err(AccountError::from)?;
@@ -367,7 +290,7 @@ impl People {
 
     /// Starts a browser session and returns the value of its cookie. The value is always new, never one sent by the
     /// client.
-    pub(crate) async fn begin_session(
+    pub async fn begin_session(
         &self,
         user: &UserId,
         lifetime: Duration,
@@ -392,13 +315,13 @@ impl People {
     }
 
     /// Ends a browser session.
-    pub(crate) async fn end_session(&self, token: &str) -> Result<(), AccountError> {
+    pub async fn end_session(&self, token: &str) -> Result<(), AccountError> {
         self.store.end_browser_session(&TokenDigest::of(token)).await?;
         Ok(())
     }
 
     /// Finds the user of a session cookie.
-    pub(crate) async fn by_session(&self, token: &str) -> Result<Option<(User, BrowserSession)>, AccountError> {
+    pub async fn by_session(&self, token: &str) -> Result<Option<(User, BrowserSession)>, AccountError> {
         let Some(session) = self.store.browser_session(&TokenDigest::of(token)).await? else { return Ok(None) };
         let now = SystemTime::now();
         if session.expires_at <= now {
@@ -413,7 +336,7 @@ impl People {
     }
 
     /// Finds the user of a key, if the key is valid.
-    pub(crate) async fn by_key(&self, token: &str) -> Result<Option<(User, ApiKey)>, AccountError> {
+    pub async fn by_key(&self, token: &str) -> Result<Option<(User, ApiKey)>, AccountError> {
         let Some(key) = self.store.key(&TokenDigest::of(token)).await? else { return Ok(None) };
         let now = SystemTime::now();
         if !is_good(&key, now) {
@@ -428,7 +351,7 @@ impl People {
     }
 
     /// Updates the time when the user was last seen.
-    pub(crate) async fn note(&self, user: &User, now: SystemTime) -> Result<(), AccountError> {
+    pub async fn note(&self, user: &User, now: SystemTime) -> Result<(), AccountError> {
         if is_news(user.last_seen, now) {
             self.store.user_seen(&user.id, now).await?;
         }
@@ -438,7 +361,7 @@ impl People {
 
 /// Whether a user may sign in at all. An account with the name of the local user may not, because its workspace would
 /// be the operator's.
-pub(crate) fn may_sign_in(user: &User) -> bool {
+pub fn may_sign_in(user: &User) -> bool {
     if is_local_user(&user.id) {
         tracing::warn!("user {0} cannot sign in: the name is reserved. Run `coracle users rename {0} NAME`", user.id);
     }
@@ -447,11 +370,6 @@ pub(crate) fn may_sign_in(user: &User) -> bool {
 
 fn changed(name: &UserId, changed: bool) -> Result<(), AccountError> {
     if changed { Ok(()) } else { Err(AccountError::Unknown(name.clone())) }
-}
-
-/// Whether a key is valid at this time.
-pub fn is_good(key: &ApiKey, now: SystemTime) -> bool {
-    key.revoked_at.is_none() && key.expires_at.is_none_or(|end| end > now)
 }
 
 fn is_news(last: Option<SystemTime>, now: SystemTime) -> bool {

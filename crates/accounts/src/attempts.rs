@@ -2,6 +2,7 @@
 //!
 //! An attempt counts as failed from its start, so that parallel attempts are limited as well.
 
+use crate::names::user_name;
 use coracle_store::TokenDigest;
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -67,7 +68,7 @@ impl Attempts {
 
     fn begin_at(&self, name: &str, from: IpAddr, now: Instant) -> Result<Attempt<'_>, TooMany> {
         // All spellings of a user name count as one; invalid names are counted as they are.
-        let name = super::user_name(name).map_or_else(|_| name.trim().to_lowercase(), |name| name.to_string());
+        let name = user_name(name).map_or_else(|_| name.trim().to_lowercase(), |name| name.to_string());
         let mut who = vec![Who::Address(network(from))];
         if !name.is_empty() {
             who.push(Who::Name(TokenDigest::of(&name)));

@@ -1,6 +1,6 @@
 //! Normalization and reservation of user names.
 
-use super::AccountError;
+use crate::error::AccountError;
 use coracle_store::TokenDigest;
 use coracle_types::UserId;
 use unicode_normalization::UnicodeNormalization as _;
@@ -37,7 +37,7 @@ pub fn new_user_name(text: &str, source: NameSource) -> Result<UserId, AccountEr
 }
 
 /// Whether new users from this source cannot have this name.
-pub(crate) fn is_reserved(name: &UserId, source: NameSource) -> bool {
+pub fn is_reserved(name: &UserId, source: NameSource) -> bool {
     let name = name.as_str();
     RESERVED.contains(&name) || (source == NameSource::Foreign && OPERATORS.contains(&name))
 }
@@ -48,7 +48,7 @@ pub fn is_local_user(name: &UserId) -> bool {
 }
 
 /// Candidate names for a user of a provider, in order of preference. The last one is unique.
-pub(super) fn foreign_names(wanted: &str, identity: &TokenDigest) -> Vec<UserId> {
+pub(crate) fn foreign_names(wanted: &str, identity: &TokenDigest) -> Vec<UserId> {
     let short = plain(wanted);
     let own = format!("{short}-{}", &identity.as_str()[..12]);
     [short, own].iter().filter_map(|name| new_user_name(name, NameSource::Foreign).ok()).collect()
