@@ -77,6 +77,11 @@ const TABLE: &[Row] = &[
         ours: Ours::These(STORE_AND_TYPES),
         theirs: Theirs::Without(&["axum", "hyper", "reqwest"]),
     },
+    Row {
+        name: "coracle-environments",
+        ours: Ours::These(&["coracle-sandbox", "coracle-store", "coracle-types"]),
+        theirs: Theirs::Any,
+    },
     Row { name: "coracle-config", ours: Ours::These(&["coracle-types"]), theirs: Theirs::Any },
     Row { name: "coracle-agent", ours: Ours::These(ENGINE_AND_BELOW), theirs: Theirs::Any },
     Row { name: "coracle-workflow", ours: Ours::These(ENGINE_AND_BELOW), theirs: Theirs::Any },

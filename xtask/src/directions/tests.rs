@@ -161,6 +161,17 @@ fn only_cli_and_server_depend_on_accounts() {
 }
 
 #[test]
+fn only_cli_depends_on_environments() {
+    for row in TABLE {
+        match row.name {
+            "coracle-cli" => allowed(row.name, "coracle-environments"),
+            name => denied(name, "coracle-environments"),
+        }
+    }
+    denied("coracle-environments", "coracle-engine");
+}
+
+#[test]
 fn engine_and_accounts_do_not_depend_on_http() {
     for http in ["axum", "axum-extra", "hyper", "hyper-util", "reqwest"] {
         denied("coracle-engine", http);

@@ -1,84 +1,71 @@
-use super::base::{Base, sources};
-use super::install::{Builds, Changes, Installer, Order, compile, has_versions, tidy};
-use super::installed::installed;
-use super::progress::Progress;
-use super::requirement::Requirement;
-use super::{USUAL, said};
-use crate::output::counted;
-use crate::status::{Mistake, Status};
-use crate::wiring::cancellable;
-use anyhow::Context;
-use clap::Args;
-use coracle_config::Settings;
+//! Creates an environment: chooses an installer, installs, compiles, and puts the result in place.
+
+use crate::base::{Base, sources};
+use crate::error::{PackageError, at};
+use crate::install::{Builds, Installer, Order, compile, has_versions, tidy};
+use crate::installed::installed;
+use crate::progress::{Event, Progress};
+use crate::requirement::{Requirement, USUAL};
 use coracle_store::{ChangingEnvironments, Environment, NewEnvironment, WantedPackages};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-#[derive(Debug, Args)]
-pub(super) struct SyncArguments {
-    /// Also install packages that must be built from source. This runs their build code outside any sandbox.
-    #[arg(long)]
-    allow_builds: bool,
-}
-
 /// Path of the packages in sandboxes, which appears in tracebacks.
 const SEEN_AT: &str = "/environment";
 
-/// Share of each step of the bar: finding an installer, installing, compiling, putting in place.
+/// Share of each step in percent: finding an installer, installing, compiling, putting in place.
 const STEPS: [u64; 4] = [5, 70, 20, 5];
 
 /// Maximum length of a requirements file in bytes.
 const MAX_REQUIREMENTS: u64 = 1 << 20;
 
-pub(super) fn run(
-    arguments: &SyncArguments,
-    settings: &Settings,
+/// What all attempts to create an environment share.
+#[derive(Clone, Copy)]
+pub(crate) struct Options<'a> {
+    /// Configured interpreter.
+    pub(crate) python: Option<&'a Path>,
+    /// Configured requirements file.
+    pub(crate) requirements: Option<&'a Path>,
+    pub(crate) builds: Builds,
+    pub(crate) report: &'a dyn Fn(Event<'_>),
+}
+
+/// Creates an environment, and makes it the current one. Returns `None` if `base` already has everything.
+pub(crate) async fn make(
+    options: Options<'_>,
     changing: &ChangingEnvironments<'_>,
     wanted: &WantedPackages,
     base: Option<&Base>,
-) -> anyhow::Result<Status> {
-    let builds = if arguments.allow_builds { Builds::Allowed } else { Builds::Refused };
-    let made = cancellable(async {
-        let new = changing.begin().map_err(said)?;
-        let start = base.map_or(Start::Empty, Start::Copy);
-        let environment = match fill(&new, settings, wanted, builds, start).await {
-            Err(error) if error.is::<Changes>() => None,
-            other => Some(other?),
-        };
-        let added = |base: &Base| Some(base.added(&environment.as_ref()?.packages)?.len());
-        let added = base.and_then(added);
-        match (base, environment, added) {
-            (Some(_), _, Some(0)) | (None, None, _) => Ok(None),
-            (None, Some(environment), _) | (_, Some(environment), Some(_)) => {
-                changing.publish(new, environment).map(Some).map_err(said)
-            }
-            // An installed version must change, so everything is reinstalled, with the other versions unchanged if
-            // possible.
-            (Some(base), ..) => {
-                drop(new);
-                let mut new = changing.begin().map_err(said)?;
-                let environment = match fill(&new, settings, wanted, builds, Start::Versions(base)).await {
-                    Ok(environment) => environment,
-                    Err(error) => {
-                        tracing::debug!(error = %format!("{error:#}"), "other packages must change as well");
-                        drop(new);
-                        new = changing.begin().map_err(said)?;
-                        fill(&new, settings, wanted, builds, Start::Empty).await?
-                    }
-                };
-                changing.publish(new, environment).map(Some).map_err(said)
-            }
-        }
-    })?;
-    let Some(made) = made else {
-        eprintln!("everything is already installed: the environment is unchanged");
-        return Ok(Status::Success);
+) -> Result<Option<Environment>, PackageError> {
+    let new = changing.begin()?;
+    let start = base.map_or(Start::Empty, Start::Copy);
+    let environment = match fill(&new, options, wanted, start).await {
+        Err(PackageError::Conflict) => None,
+        other => Some(other?),
     };
-    let packages = counted(made.packages.len(), "package");
-    eprintln!("environment {}: {packages} for Python {}, by {}", made.version, made.python.version, made.made_by);
-    eprintln!("new commands use it; restart running servers to use it");
-    Ok(Status::Success)
+    let added = |base: &Base| Some(base.added(&environment.as_ref()?.packages)?.len());
+    let added = base.and_then(added);
+    match (base, environment, added) {
+        (Some(_), _, Some(0)) | (None, None, _) => Ok(None),
+        (None, Some(environment), _) | (_, Some(environment), Some(_)) => Ok(Some(changing.publish(new, environment)?)),
+        // An installed version must change, so everything is reinstalled, with the other versions unchanged if
+        // possible.
+        (Some(base), ..) => {
+            drop(new);
+            let mut new = changing.begin()?;
+            let environment = match fill(&new, options, wanted, Start::Versions(base)).await {
+                Ok(environment) => environment,
+                Err(error) => {
+                    tracing::debug!(%error, "other packages must change as well");
+                    drop(new);
+                    new = changing.begin()?;
+                    fill(&new, options, wanted, Start::Empty).await?
+                }
+            };
+            Ok(Some(changing.publish(new, environment)?))
+        }
+    }
 }
 
 /// Starting point of a new environment.
@@ -94,20 +81,19 @@ enum Start<'a> {
 /// Fills a new environment.
 async fn fill(
     new: &NewEnvironment,
-    settings: &Settings,
+    options: Options<'_>,
     wanted: &WantedPackages,
-    builds: Builds,
     start: Start<'_>,
-) -> anyhow::Result<Environment> {
-    let progress = Progress::new(&STEPS);
+) -> Result<Environment, PackageError> {
+    let progress = Progress::new(&STEPS, options.report);
     progress.step("looking for an installer");
-    let python = coracle_sandbox::interpreter(settings.execution.python.as_deref())?;
-    let (files, requirements) = requirements(new.aside(), settings, wanted)?;
-    let beside = settings.execution.requirements.as_deref().and_then(Path::parent).map(Path::to_owned);
+    let python = coracle_sandbox::interpreter(options.python)?;
+    let (files, requirements) = requirements(new.aside(), options.requirements, wanted)?;
+    let beside = options.requirements.and_then(Path::parent).map(Path::to_owned);
     let folder = beside.unwrap_or_else(|| new.aside().to_owned());
     let installer = Installer::find(&python.path, new.aside(), &progress).await?;
     progress.step("installing");
-    let (packages, aside) = (&new.packages, new.aside());
+    let (packages, aside, builds) = (&new.packages, new.aside(), options.builds);
     let (base, constraints) = match start {
         Start::Empty => (None, None),
         Start::Copy(base) => {
@@ -116,23 +102,22 @@ async fn fill(
         }
         Start::Versions(base) => {
             let path = aside.join("constraints.txt");
-            fs::write(&path, base.constraints()).with_context(|| path.display().to_string())?;
+            fs::write(&path, base.constraints()).map_err(at(&path))?;
             (None, Some(path))
         }
     };
     let constraints = constraints.as_deref();
     let order =
         Order { python: &python.path, files: &files, folder: &folder, packages, builds, base, constraints, aside };
-    if let Err(error) = installer.install(&order, &progress).await {
-        if error.is::<Changes>() {
-            return Err(error);
-        }
-        return Err(refused(error, builds, &installer, aside, &progress).await);
+    match installer.install(&order, &progress).await {
+        Ok(()) => {}
+        Err(PackageError::Conflict) => return Err(PackageError::Conflict),
+        Err(cause) => return Err(refused(cause, builds, &installer, aside, &progress).await),
     }
     progress.step("compiling");
     tidy(&new.packages)?;
     let list = only_new(&new.packages, base, aside)?;
-    compile(&python.path, &new.packages, list.as_deref(), SEEN_AT, &progress).await?;
+    compile(&python.path, &new.packages, list.as_deref(), SEEN_AT, &progress).await;
     progress.step("putting it in place");
     tidy(&new.packages)?;
     let made_at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
@@ -141,27 +126,25 @@ async fn fill(
 }
 
 /// Writes a list of the files to compile; `None` means all files.
-fn only_new(packages: &Path, base: Option<&Base>, aside: &Path) -> anyhow::Result<Option<PathBuf>> {
+fn only_new(packages: &Path, base: Option<&Base>, aside: &Path) -> Result<Option<PathBuf>, PackageError> {
     let Some(base) = base else { return Ok(None) };
     let now = installed(packages)?;
     let Some(files) = base.added(&now).and_then(|added| sources(packages, &added)) else { return Ok(None) };
     let list = aside.join("compile.txt");
     let lines: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
-    fs::write(&list, lines.join("\n") + "\n").with_context(|| list.display().to_string())?;
+    fs::write(&list, lines.join("\n") + "\n").map_err(at(&list))?;
     Ok(Some(list))
 }
 
 /// Explains why installing failed. The current environment is unchanged.
 async fn refused(
-    error: anyhow::Error,
+    cause: PackageError,
     builds: Builds,
     installer: &Installer,
     folder: &Path,
-    progress: &Progress,
-) -> anyhow::Error {
-    let why = "cannot install the packages; the environment is unchanged";
-    let said = format!("{error:#}");
-    let hint = match Trouble::of(&said) {
+    progress: &Progress<'_>,
+) -> PackageError {
+    let hint = match Trouble::of(&cause.to_string()) {
         Trouble::Network => Some(NETWORK),
         Trouble::Build if builds == Builds::Refused => Some(BUILD),
         Trouble::Missing(package) if builds == Builds::Refused => {
@@ -174,10 +157,7 @@ async fn refused(
         Trouble::Missing(_) => Some(NAME),
         Trouble::Build | Trouble::Other => None,
     };
-    match hint {
-        Some(hint) => anyhow::anyhow!("{why}: {said}\nhint: {hint}"),
-        None => anyhow::anyhow!("{why}: {said}"),
-    }
+    PackageError::Refused { cause: Box::new(cause), hint }
 }
 
 const NETWORK: &str = "cannot reach the package index: check the network, and HTTPS_PROXY, SSL_CERT_FILE and the \
@@ -243,21 +223,21 @@ impl Trouble {
     }
 }
 
-/// Writes the requirements files for the installer, and returns them with what they request: the operator's file or the
-/// default packages, and the added ones.
+/// Writes the requirements files for the installer, and returns them with what they request: the operator's file or
+/// the default packages, and the added ones.
 fn requirements(
     aside: &Path,
-    settings: &Settings,
+    file: Option<&Path>,
     wanted: &WantedPackages,
-) -> anyhow::Result<(Vec<PathBuf>, Vec<String>)> {
+) -> Result<(Vec<PathBuf>, Vec<String>), PackageError> {
     let mut files = Vec::new();
     let mut asked = Vec::new();
     let mut own = wanted.added.clone();
-    if let Some(file) = &settings.execution.requirements {
+    if let Some(file) = file {
         let text = read(file)?;
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         asked.extend(lines.map(str::to_owned));
-        files.push(std::path::absolute(file)?);
+        files.push(std::path::absolute(file).map_err(at(file))?);
     } else {
         let given: Vec<String> = own.iter().map(|text| Requirement::named(text)).collect();
         let usual = USUAL.iter().map(|&name| name.to_owned());
@@ -266,23 +246,20 @@ fn requirements(
     asked.extend(own.iter().cloned());
     if !own.is_empty() {
         let path = aside.join("requirements.txt");
-        fs::write(&path, own.join("\n") + "\n").with_context(|| path.display().to_string())?;
+        fs::write(&path, own.join("\n") + "\n").map_err(at(&path))?;
         files.push(path);
     }
     Ok((files, asked))
 }
-
-fn read(file: &Path) -> anyhow::Result<String> {
+/// Reads the requirements file of the settings.
+fn read(file: &Path) -> Result<String, PackageError> {
     let read = fs::metadata(file).and_then(|metadata| {
         if metadata.len() > MAX_REQUIREMENTS {
             return Err(std::io::ErrorKind::FileTooLarge.into());
         }
         fs::read_to_string(file)
     });
-    read.map_err(|error| {
-        let hint = "use a file for pip's -r; without this setting the default packages are installed";
-        Mistake::new(format!("execution.requirements: {}: {error}", file.display()), Some(hint)).into()
-    })
+    read.map_err(|error| PackageError::RequirementsFile { path: file.to_owned(), error })
 }
 
 #[cfg(test)]

@@ -1,25 +1,27 @@
-use crate::output::plain;
-use indicatif::{ProgressBar, ProgressStyle};
-use std::io::IsTerminal;
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
 
-/// Maximum length of a printed line in characters.
-const SHOWN: usize = 60;
-const TICK: Duration = Duration::from_millis(120);
+/// What happens while an environment is created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// An attempt begins. There is another one if installed packages must change.
+    Begun,
+    /// A step begins.
+    Step(&'a str),
+    /// Share of the attempt that is done, in percent.
+    Percent(u64),
+    /// The installer printed this line, which is not escaped.
+    Line(&'a str),
+}
 
-/// Progress on standard error: a bar on a terminal, or else a line per step.
-#[derive(Debug)]
-pub(super) struct Progress {
-    bar: ProgressBar,
-    is_terminal: bool,
+/// Progress of one attempt.
+pub(crate) struct Progress<'a> {
     place: Mutex<Place>,
+    report: &'a dyn Fn(Event<'_>),
 }
 
 #[derive(Debug, Default)]
 struct Place {
-    /// Share of each step.
+    /// Share of each step in percent.
     steps: Vec<u64>,
     /// Current step, counted from 1.
     step: usize,
@@ -29,7 +31,7 @@ struct Place {
 }
 
 impl Place {
-    /// Position of the bar.
+    /// Percentage that is done.
     fn position(&self) -> u64 {
         let before: u64 = self.steps.iter().take(self.step.saturating_sub(1)).sum();
         let this = self.steps.get(self.step.saturating_sub(1)).copied().unwrap_or_default();
@@ -53,51 +55,34 @@ impl Place {
     }
 }
 
-impl Progress {
-    /// Creates a bar with the share of each step.
-    pub(super) fn new(steps: &[u64]) -> Self {
-        let bar = ProgressBar::new(steps.iter().sum());
-        if let Ok(style) =
-            ProgressStyle::with_template("{spinner} [{bar:24}] {percent:>3}% {elapsed:>4} {prefix}  {msg}")
-        {
-            bar.set_style(style.progress_chars("=> "));
-        }
-        bar.enable_steady_tick(TICK);
-        let place = Mutex::new(Place { steps: steps.to_vec(), ..Place::default() });
-        Self { bar, is_terminal: std::io::stderr().is_terminal(), place }
+impl<'a> Progress<'a> {
+    /// Begins an attempt with the share of each step in percent.
+    pub(crate) fn new(steps: &[u64], report: &'a dyn Fn(Event<'_>)) -> Self {
+        report(Event::Begun);
+        Self { place: Mutex::new(Place { steps: steps.to_vec(), ..Place::default() }), report }
     }
 
     fn change(&self, change: impl FnOnce(&mut Place)) {
         let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut place);
-        self.bar.set_position(place.position());
+        (self.report)(Event::Percent(place.position()));
     }
 
     /// Starts the next step.
-    pub(super) fn step(&self, what: &str) {
+    pub(crate) fn step(&self, what: &str) {
         self.change(|place| (place.step, place.packages, place.ready) = (place.step + 1, 0, 0));
-        self.bar.set_prefix(what.to_owned());
-        self.bar.set_message("");
-        if !self.is_terminal {
-            eprintln!("{what}");
-        }
+        (self.report)(Event::Step(what));
     }
 
     /// Sets the number of packages to install.
-    pub(super) fn expect(&self, packages: usize) {
+    pub(crate) fn expect(&self, packages: usize) {
         self.change(|place| (place.packages, place.ready) = (packages as u64, 0));
     }
 
-    /// Shows a line of the program's output.
-    pub(super) fn says(&self, line: &str) {
+    /// Takes in a line of the program's output.
+    pub(crate) fn says(&self, line: &str) {
         self.change(|place| place.hear(line));
-        self.bar.set_message(plain(line, SHOWN));
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        self.bar.finish_and_clear();
+        (self.report)(Event::Line(line));
     }
 }
 

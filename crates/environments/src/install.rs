@@ -2,11 +2,11 @@
 //!
 //! No code of a package runs: wheels are unpacked, and packages that must be built are refused unless that is allowed.
 
-use super::base::Base;
-use super::progress::Progress;
-use super::requirement::Requirement;
-use crate::output::plain;
-use anyhow::{Context, bail};
+use crate::base::Base;
+use crate::error::{PackageError, at};
+use crate::progress::Progress;
+use crate::requirement::Requirement;
+use coracle_types::single_line;
 use serde::Deserialize;
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -23,7 +23,7 @@ const LINE: usize = 300;
 
 /// Program that installs packages.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Installer {
+pub(crate) enum Installer {
     Uv(PathBuf),
     /// Interpreter with pip.
     Pip(PathBuf),
@@ -31,34 +31,36 @@ pub(super) enum Installer {
 
 /// What to install, and where.
 #[derive(Debug)]
-pub(super) struct Order<'a> {
+pub(crate) struct Order<'a> {
     /// Interpreter.
-    pub(super) python: &'a Path,
+    pub(crate) python: &'a Path,
     /// Requirements files.
-    pub(super) files: &'a [PathBuf],
+    pub(crate) files: &'a [PathBuf],
     /// Folder for relative paths in the requirements files.
-    pub(super) folder: &'a Path,
+    pub(crate) folder: &'a Path,
     /// Target folder.
-    pub(super) packages: &'a Path,
-    pub(super) builds: Builds,
+    pub(crate) packages: &'a Path,
+    pub(crate) builds: Builds,
     /// Packages that the folder already has, whose versions are kept.
-    pub(super) base: Option<&'a Base>,
+    pub(crate) base: Option<&'a Base>,
     /// File with the required versions of packages, if they are installed at all.
-    pub(super) constraints: Option<&'a Path>,
+    pub(crate) constraints: Option<&'a Path>,
     /// Folder for temporary files.
-    pub(super) aside: &'a Path,
+    pub(crate) aside: &'a Path,
 }
 
 /// Whether packages may be built, which runs their build code on this machine, outside any sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Builds {
+pub enum Builds {
+    /// Packages that must be built are refused.
     Refused,
+    /// Packages may be built.
     Allowed,
 }
 
 impl Installer {
     /// Finds an installer. `aside` is a folder that it may use.
-    pub(super) async fn find(python: &Path, aside: &Path, progress: &Progress) -> anyhow::Result<Self> {
+    pub(crate) async fn find(python: &Path, aside: &Path, progress: &Progress<'_>) -> Result<Self, PackageError> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         if let Some(uv) = std::env::split_paths(&path).map(|folder| folder.join("uv")).find(|file| file.is_file()) {
             return Ok(Self::Uv(uv));
@@ -72,14 +74,11 @@ impl Installer {
             run(python, [OsStr::new("-I"), "-m".as_ref(), "venv".as_ref(), venv.as_ref()], aside, progress).await;
         match made {
             Ok(()) => Ok(Self::Pip(venv.join("bin").join("python3"))),
-            Err(error) => Err(error.context(format!(
-                "there is neither uv on PATH nor pip for {}\nhint: install uv, or on Debian and Ubuntu python3-pip",
-                python.display()
-            ))),
+            Err(cause) => Err(PackageError::NoInstaller { python: python.to_owned(), cause: Box::new(cause) }),
         }
     }
 
-    pub(super) fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Uv(_) => "uv",
             Self::Pip(_) => "pip",
@@ -87,7 +86,7 @@ impl Installer {
     }
 
     /// Installs the packages. After a failure, the caller removes the folder.
-    pub(super) async fn install(&self, order: &Order<'_>, progress: &Progress) -> anyhow::Result<()> {
+    pub(crate) async fn install(&self, order: &Order<'_>, progress: &Progress<'_>) -> Result<(), PackageError> {
         if let (Self::Pip(python), Some(base)) = (self, order.base) {
             return add_by_pip(python, order, base, progress).await;
         }
@@ -125,10 +124,15 @@ impl Installer {
 
 /// Adds packages with pip. `pip install --target` would reinstall everything, so a dry run lists the packages that are
 /// missing, and only those are installed.
-async fn add_by_pip(python: &Path, order: &Order<'_>, base: &Base, progress: &Progress) -> anyhow::Result<()> {
+async fn add_by_pip(
+    python: &Path,
+    order: &Order<'_>,
+    base: &Base,
+    progress: &Progress<'_>,
+) -> Result<(), PackageError> {
     let [constraints, report, missing] =
         ["constraints.txt", "report.json", "missing.txt"].map(|name| order.aside.join(name));
-    fs::write(&constraints, base.constraints()).with_context(|| constraints.display().to_string())?;
+    fs::write(&constraints, base.constraints()).map_err(at(&constraints))?;
     let mut arguments: Vec<&OsStr> = PIP.iter().map(OsStr::new).collect();
     arguments.extend(["--dry-run", "--ignore-installed", "--quiet", "--report"].map(OsStr::new));
     arguments.extend([report.as_os_str(), "-c".as_ref(), constraints.as_os_str()]);
@@ -139,8 +143,8 @@ async fn add_by_pip(python: &Path, order: &Order<'_>, base: &Base, progress: &Pr
         arguments.extend([OsStr::new("-r"), file.as_ref()]);
     }
     run(python, arguments, order.folder, progress).await?;
-    let text = fs::read(&report).with_context(|| report.display().to_string())?;
-    let report: Report = serde_json::from_slice(&text).context("cannot read the report of pip")?;
+    let text = fs::read(&report).map_err(at(&report))?;
+    let report: Report = serde_json::from_slice(&text).map_err(PackageError::Report)?;
     let is_there = |one: &Reported| {
         base.packages.iter().any(|package| {
             package.version == one.metadata.version
@@ -152,14 +156,14 @@ async fn add_by_pip(python: &Path, order: &Order<'_>, base: &Base, progress: &Pr
         base.packages.iter().any(|package| Requirement::named(&package.name) == name)
     };
     if report.install.iter().any(|one| !is_there(one) && has_other(one)) {
-        return Err(Changes.into());
+        return Err(PackageError::Conflict);
     }
     let wanted: Vec<String> = report.install.iter().filter(|one| !is_there(one)).map(Reported::line).collect();
     if wanted.is_empty() {
         return Ok(());
     }
     progress.expect(wanted.len());
-    fs::write(&missing, wanted.join("\n") + "\n").with_context(|| missing.display().to_string())?;
+    fs::write(&missing, wanted.join("\n") + "\n").map_err(at(&missing))?;
     let mut arguments: Vec<&OsStr> = PIP.iter().map(OsStr::new).collect();
     arguments.push("--no-deps".as_ref());
     if order.builds == Builds::Refused {
@@ -168,18 +172,6 @@ async fn add_by_pip(python: &Path, order: &Order<'_>, base: &Base, progress: &Pr
     arguments.extend([OsStr::new("--target"), order.packages.as_ref(), "-r".as_ref(), missing.as_ref()]);
     run(python, arguments, order.folder, progress).await
 }
-
-/// Error: an installed package must change, which pip does not do in a target folder.
-#[derive(Debug)]
-pub(super) struct Changes;
-
-impl std::fmt::Display for Changes {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("an installed package must change")
-    }
-}
-
-impl std::error::Error for Changes {}
 
 /// Options of every call of pip.
 const PIP: [&str; 10] = [
@@ -229,30 +221,30 @@ impl Reported {
 }
 
 /// Whether any version of a package exists, as a wheel or as source. Installs nothing; `None` if unknown.
-pub(super) async fn has_versions(
+pub(crate) async fn has_versions(
     installer: &Installer,
     package: &str,
     folder: &Path,
-    progress: &Progress,
+    progress: &Progress<'_>,
 ) -> Option<bool> {
     let Installer::Pip(python) = installer else { return None };
     let words = ["-I", "-m", "pip", "index", "versions", "--pre", "--disable-pip-version-check", "--", package];
     let asked = run(python, words, folder, progress).await;
     match asked {
         Ok(()) => Some(true),
-        Err(error) if format!("{error:#}").contains("No matching distribution found") => Some(false),
+        Err(error) if error.to_string().contains("No matching distribution found") => Some(false),
         Err(_) => None,
     }
 }
 
 /// Compiles modules, because sandboxes cannot store compiled ones: the listed files, or all.
-pub(super) async fn compile(
+pub(crate) async fn compile(
     python: &Path,
     packages: &Path,
     only: Option<&Path>,
     seen_at: &str,
-    progress: &Progress,
-) -> anyhow::Result<()> {
+    progress: &Progress<'_>,
+) {
     let words =
         ["-I", "-S", "-m", "compileall", "-q", "-f", "-j", "0", "--invalidation-mode", "unchecked-hash", "-p", seen_at];
     let mut arguments: Vec<&OsStr> = words.iter().map(OsStr::new).collect();
@@ -263,39 +255,37 @@ pub(super) async fn compile(
     }
     // Packages contain files for other versions of Python. Files that do not compile could not be imported either.
     if let Err(error) = run(python, arguments, packages, progress).await {
-        tracing::debug!(error = %format!("{error:#}"), "some modules were not compiled");
+        tracing::debug!(%error, "some modules were not compiled");
     }
-    Ok(())
 }
 
 /// Removes what sandboxes do not need, and makes the rest readable for all users: as root, sandboxes run as another
 /// user.
-pub(super) fn tidy(packages: &Path) -> anyhow::Result<()> {
+pub(crate) fn tidy(packages: &Path) -> Result<(), PackageError> {
     // Scripts of packages, which name an interpreter of this machine.
     for unwanted in ["bin", ".lock"] {
         let path = packages.join(unwanted);
         if path.is_dir() {
-            fs::remove_dir_all(&path).with_context(|| path.display().to_string())?;
+            fs::remove_dir_all(&path).map_err(at(&path))?;
         } else if path.exists() {
-            fs::remove_file(&path).with_context(|| path.display().to_string())?;
+            fs::remove_file(&path).map_err(at(&path))?;
         }
     }
     open(packages)
 }
 
-fn open(folder: &Path) -> anyhow::Result<()> {
-    let name = || folder.display().to_string();
-    fs::set_permissions(folder, Permissions::from_mode(0o755)).with_context(name)?;
-    for entry in fs::read_dir(folder).with_context(name)? {
-        let entry = entry.with_context(name)?;
-        let kind = entry.file_type().with_context(name)?;
+fn open(folder: &Path) -> Result<(), PackageError> {
+    fs::set_permissions(folder, Permissions::from_mode(0o755)).map_err(at(folder))?;
+    for entry in fs::read_dir(folder).map_err(at(folder))? {
+        let entry = entry.map_err(at(folder))?;
+        let kind = entry.file_type().map_err(at(folder))?;
         if kind.is_dir() {
             open(&entry.path())?;
         } else if kind.is_file() {
-            let mode = entry.metadata().with_context(name)?.permissions().mode();
+            let mode = entry.metadata().map_err(at(folder))?.permissions().mode();
             // Clears set-user-ID bits, which no package needs.
             let wanted = if mode & 0o100 == 0 { 0o644 } else { 0o755 };
-            fs::set_permissions(entry.path(), Permissions::from_mode(wanted)).with_context(name)?;
+            fs::set_permissions(entry.path(), Permissions::from_mode(wanted)).map_err(at(folder))?;
         }
     }
     Ok(())
@@ -319,16 +309,15 @@ async fn run<S: AsRef<OsStr>>(
     program: &Path,
     arguments: impl IntoIterator<Item = S>,
     folder: &Path,
-    progress: &Progress,
-) -> anyhow::Result<()> {
-    let name = program.display();
+    progress: &Progress<'_>,
+) -> Result<(), PackageError> {
+    let failed = |act| move |error| PackageError::Program { act, program: program.to_owned(), error };
     let mut command = Command::new(program);
     command.args(arguments).current_dir(folder).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.env_remove("PYTHONPATH").env_remove("PYTHONHOME").env("PYTHONUNBUFFERED", "1").process_group(0);
-    let mut child = Group(command.spawn().with_context(|| format!("cannot start {name}"))?);
+    let mut child = Group(command.spawn().map_err(failed("start"))?);
     let (stdout, stderr) = (child.0.stdout.take(), child.0.stderr.take());
     let mut last = VecDeque::new();
-    let (stdout, stderr) = (stdout.context("its output")?, stderr.context("its complaints")?);
     let (heard, complained) = tokio::join!(hear(stdout, progress), hear(stderr, progress));
     // Standard error comes last, whenever it was written.
     for line in heard.into_iter().chain(complained) {
@@ -337,25 +326,26 @@ async fn run<S: AsRef<OsStr>>(
             last.pop_front();
         }
     }
-    let status = child.0.wait().await.with_context(|| format!("cannot wait for {name}"))?;
+    let status = child.0.wait().await.map_err(failed("wait for"))?;
     if status.success() {
         return Ok(());
     }
     let words: Vec<String> = last.into_iter().map(|line| format!("  {line}")).collect();
-    bail!("{name} failed ({status}):\n{}", words.join("\n"))
+    Err(PackageError::Failed { program: program.to_owned(), status, output: words.join("\n") })
 }
 
 /// Returns the last lines of a stream.
-async fn hear(stream: impl AsyncRead + Unpin, progress: &Progress) -> VecDeque<String> {
-    let mut lines = BufReader::new(stream).lines();
+async fn hear(stream: Option<impl AsyncRead + Unpin>, progress: &Progress<'_>) -> VecDeque<String> {
     let mut last = VecDeque::new();
+    let Some(stream) = stream else { return last };
+    let mut lines = BufReader::new(stream).lines();
     // Stops at output that is not text.
     while let Ok(Some(line)) = lines.next_line().await {
         if line.trim().is_empty() {
             continue;
         }
         progress.says(&line);
-        last.push_back(plain(&line, LINE));
+        last.push_back(single_line(&line, LINE));
         if last.len() > LAST_LINES {
             last.pop_front();
         }

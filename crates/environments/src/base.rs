@@ -1,9 +1,9 @@
 //! Packages that a new environment takes over from the current one, so that adding a package installs only that
 //! package.
 
-use super::installed::installed;
-use super::requirement::Requirement;
-use anyhow::Context;
+use crate::error::{PackageError, at};
+use crate::installed::installed;
+use crate::requirement::Requirement;
 use coracle_store::Package;
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,27 +11,27 @@ use std::path::{Path, PathBuf};
 
 /// Current environment, as far as a new one can build on it.
 #[derive(Debug)]
-pub(super) struct Base {
+pub(crate) struct Base {
     folder: PathBuf,
-    pub(super) packages: Vec<Package>,
+    pub(crate) packages: Vec<Package>,
     /// Requested packages, which get the newest version that fits.
-    pub(super) named: Vec<String>,
+    pub(crate) named: Vec<String>,
 }
 
 impl Base {
     /// Reads the packages in a folder.
-    pub(super) fn new(folder: PathBuf, named: Vec<String>) -> anyhow::Result<Self> {
+    pub(crate) fn new(folder: PathBuf, named: Vec<String>) -> Result<Self, PackageError> {
         let packages = installed(&folder)?;
         Ok(Self { folder, packages, named })
     }
 
     /// Copies all files: with links, the installer could change what running servers use.
-    pub(super) fn copy_to(&self, target: &Path) -> anyhow::Result<()> {
+    pub(crate) fn copy_to(&self, target: &Path) -> Result<(), PackageError> {
         copy(&self.folder, target)
     }
 
     /// Installed versions, as constraints for an installer.
-    pub(super) fn constraints(&self) -> String {
+    pub(crate) fn constraints(&self) -> String {
         let stays = |package: &&Package| !self.named.contains(&Requirement::named(&package.name));
         let stay = self.packages.iter().filter(stays);
         let lines: Vec<String> = stay.map(|package| format!("{}=={}", package.name, package.version)).collect();
@@ -39,7 +39,7 @@ impl Base {
     }
 
     /// Packages of the new environment that this one lacks; `None` if an existing package was removed or changed.
-    pub(super) fn added<'a>(&self, now: &'a [Package]) -> Option<Vec<&'a Package>> {
+    pub(crate) fn added<'a>(&self, now: &'a [Package]) -> Option<Vec<&'a Package>> {
         let is_kept = |package: &Package| now.contains(package);
         self.packages
             .iter()
@@ -48,23 +48,23 @@ impl Base {
     }
 }
 
-fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
-    fs::create_dir_all(to).with_context(|| to.display().to_string())?;
-    for entry in fs::read_dir(from).with_context(|| from.display().to_string())? {
-        let entry = entry.with_context(|| from.display().to_string())?;
-        let kind = entry.file_type().with_context(|| entry.path().display().to_string())?;
+fn copy(from: &Path, to: &Path) -> Result<(), PackageError> {
+    fs::create_dir_all(to).map_err(at(to))?;
+    for entry in fs::read_dir(from).map_err(at(from))? {
+        let entry = entry.map_err(at(from))?;
+        let kind = entry.file_type().map_err(at(&entry.path()))?;
         let target = to.join(entry.file_name());
         if kind.is_dir() {
             copy(&entry.path(), &target)?;
         } else if kind.is_file() {
-            fs::copy(entry.path(), &target).with_context(|| target.display().to_string())?;
+            fs::copy(entry.path(), &target).map_err(at(&target))?;
         }
     }
     Ok(())
 }
 
 /// Python files that these packages installed; `None` if one of them does not list its files.
-pub(super) fn sources(packages: &Path, added: &[&Package]) -> Option<BTreeSet<PathBuf>> {
+pub(crate) fn sources(packages: &Path, added: &[&Package]) -> Option<BTreeSet<PathBuf>> {
     let mut files = BTreeSet::new();
     for package in added {
         let (name, version) = (spelled(&package.name), &package.version);

@@ -1,8 +1,8 @@
 //! Which packages a folder has.
 
-use crate::output::plain;
-use anyhow::Context;
+use crate::error::{PackageError, at};
 use coracle_store::Package;
+use coracle_types::single_line;
 use std::fs;
 use std::path::Path;
 
@@ -10,9 +10,9 @@ use std::path::Path;
 const MAX_CHARS: usize = 300;
 
 /// Lists the packages in a folder by their `dist-info`.
-pub(super) fn installed(packages: &Path) -> anyhow::Result<Vec<Package>> {
+pub(crate) fn installed(packages: &Path) -> Result<Vec<Package>, PackageError> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(packages).with_context(|| packages.display().to_string())?.flatten() {
+    for entry in fs::read_dir(packages).map_err(at(packages))?.flatten() {
         if entry.path().extension().is_none_or(|ending| ending != "dist-info") {
             continue;
         }
@@ -22,7 +22,7 @@ pub(super) fn installed(packages: &Path) -> anyhow::Result<Vec<Package>> {
             let header = text.lines().take_while(|line| !line.is_empty());
             let value =
                 header.filter_map(|line| line.split_once(':')).find(|(known, _)| known.eq_ignore_ascii_case(name));
-            value.map(|(_, value)| plain(value, MAX_CHARS))
+            value.map(|(_, value)| single_line(value, MAX_CHARS))
         };
         if let (Some(name), Some(version)) = (field("Name"), field("Version")) {
             found.push(Package { name, version });

@@ -1,23 +1,26 @@
-use crate::status::Mistake;
+use crate::error::PackageError;
+
+/// Packages that are installed without a requirements file, by their names in pip.
+pub(crate) const USUAL: [&str; 8] =
+    ["numpy", "pandas", "scipy", "matplotlib", "seaborn", "scikit-learn", "sympy", "plotly"];
 
 /// Maximum length of a requirement in bytes.
 const MAX_CHARACTERS: usize = 500;
 
 /// Package requirement.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Requirement {
+pub(crate) struct Requirement {
     /// Normalized name.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// Original text.
-    pub(super) text: String,
+    pub(crate) text: String,
 }
 
 impl Requirement {
     /// Parses a line of a requirements file. Options, paths and comments are rejected.
-    pub(super) fn new(text: &str) -> Result<Self, Mistake> {
+    pub(crate) fn new(text: &str) -> Result<Self, PackageError> {
         let text = text.trim();
-        let hint = "use pip's syntax: polars, 'polars>=1,<2', 'httpx[http2]', 'name @ https://…/name.whl'";
-        let wrong = |reason: &str| Err(Mistake::new(format!("{text:?} is not a package: {reason}"), Some(hint)));
+        let wrong = |reason| Err(PackageError::Requirement { text: text.to_owned(), reason });
         if text.len() > MAX_CHARACTERS || text.chars().any(char::is_control) {
             return wrong("it is too long or contains hidden characters");
         }
@@ -33,7 +36,7 @@ impl Requirement {
     }
 
     /// Normalized name at the start of a requirement, with the same length as in the text.
-    pub(super) fn named(text: &str) -> String {
+    pub(crate) fn named(text: &str) -> String {
         let is_part = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         let name = text.trim().chars().take_while(is_part);
         let name: String = name.map(|c| if c == '_' || c == '.' { '-' } else { c.to_ascii_lowercase() }).collect();
