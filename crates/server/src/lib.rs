@@ -4,12 +4,11 @@
 //! `mcp.rs` answers the protocol; in `mcp/`, `run.rs` follows one execution for one client, `client_requests.rs` sends
 //! questions to a client during a call, `render.rs` renders what a model sees, and `direct.rs` is the gateway.
 //!
-//! Invariants: this is the only crate that serves HTTP and MCP. Clients are hostile: everything that a client sends has
-//! a size limit, and a request is served only if its Host and Origin are those of this machine or of the configuration.
-//! Every response has a token budget. State between two calls is named by the `session` argument, never implied by the
-//! connection.
+//! Invariants: this is the only crate that serves HTTP and MCP to clients. Clients are hostile: everything that a client
+//! sends has a size limit, and a request is served only if its Host and Origin are those of this machine or of the
+//! configuration. Every response has a token budget. State between two calls is named by the `session` argument, never
+//! implied by the connection.
 
-pub mod baseline;
 mod gone;
 mod http;
 mod identity;
