@@ -35,7 +35,6 @@ mod log;
 mod mcp;
 mod oauth_tokens;
 mod output;
-mod process_tree;
 mod python_environment;
 mod recursion;
 mod resources;
@@ -47,7 +46,6 @@ mod skills;
 mod spinner;
 mod status;
 mod terminal;
-mod timing;
 mod tools;
 mod up;
 mod users;
@@ -133,7 +131,7 @@ enum Command {
     /// Print a man page, or write all man pages to a folder.
     Man(completions::ManArguments),
     /// Run benchmarks of Coracle and comparable tools.
-    Bench(bench::BenchArguments),
+    Bench(coracle_bench::BenchArguments),
 }
 
 /// Writes to standard error and ignores failures.

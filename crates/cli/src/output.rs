@@ -5,29 +5,13 @@ use anyhow::Context;
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 use coracle_types::is_hidden;
+pub(crate) use coracle_types::single_line as plain;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
 
 /// Space between two columns.
 const GAP: u16 = 2;
-
-/// Escapes hidden characters and limits the text to one line of `most` characters.
-pub(crate) fn plain(text: &str, most: usize) -> String {
-    let mut shown = String::new();
-    for (count, c) in text.trim().chars().enumerate() {
-        if count == most {
-            shown.push('…');
-            break;
-        }
-        match c {
-            '\n' | '\r' | '\t' => shown.push(' '),
-            c if is_hidden(c) => shown.extend(c.escape_unicode()),
-            c => shown.push(c),
-        }
-    }
-    shown
-}
 
 /// Escapes hidden characters of each line.
 pub(crate) fn plain_lines(text: &str) -> String {
@@ -126,13 +110,10 @@ pub(crate) fn counted(count: usize, thing: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{columns, counted, json, plain, quoted};
+    use super::{columns, counted, json, quoted};
 
     #[test]
     fn hidden_characters_are_escaped() {
-        assert_eq!(plain(" a\nb\u{1b}[2K\u{202e}c ", 100), "a b\\u{1b}[2K\\u{202e}c");
-        assert_eq!(plain("abcd", 3), "abc…");
-        assert_eq!(plain("Löscht 删除 🗑", 100), "Löscht 删除 🗑");
         let text = json(&["\u{9b}2K", "\u{e0041}", "ü"]).unwrap_or_default();
         assert_eq!(text, "[\n  \"\\u009b2K\",\n  \"\\udb40\\udc41\",\n  \"ü\"\n]\n");
         assert_eq!(

@@ -1,27 +1,21 @@
 //! `coracle env`: the Python packages that sandboxed code can import.
 //!
-//! `sync.rs` creates an environment, `install.rs` fills it with `uv` or `pip`, and `list.rs` lists its contents. The
-//! store knows the layout: an environment is created aside and replaces the current one with a rename, or not at all.
+//! `list.rs` prints the contents of an environment, and `bar.rs` the progress while one is created.
 
-mod base;
-mod install;
-mod installed;
+mod bar;
 mod list;
-mod progress;
-mod requirement;
-mod sync;
 
+use crate::output::counted;
 use crate::status::{Mistake, Status};
 use crate::variables;
-use anyhow::Context;
-use base::Base;
+use crate::wiring::cancellable;
+use bar::Bar;
 use clap::{Args, Subcommand};
 use coracle_config::Settings;
-use coracle_sandbox::{Environment, MOST_PRELOADED, Packages};
-use coracle_store::{EnvironmentError, Environments, Home, UsedEnvironment};
-use requirement::Requirement;
+use coracle_environments::{Builds, PackageError, PythonEnvironments};
+use coracle_sandbox::{Environment, Packages};
+use coracle_store::{EnvironmentError, Environments, Home};
 use std::path::Path;
-use std::sync::Mutex;
 
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
@@ -42,7 +36,7 @@ A running server keeps its environment until it is restarted.";
 #[derive(Debug, Subcommand)]
 enum EnvCommand {
     /// Rebuild the environment with the newest packages. If that fails, the old environment is kept.
-    Sync(sync::SyncArguments),
+    Sync(SyncArguments),
     /// List the installed packages.
     List(list::ListArguments),
     /// Add packages to the environment, keeping installed versions where possible.
@@ -58,7 +52,7 @@ struct AddArguments {
     packages: Vec<String>,
 
     #[command(flatten)]
-    sync: sync::SyncArguments,
+    sync: SyncArguments,
 }
 
 #[derive(Debug, Args)]
@@ -72,160 +66,92 @@ struct RemoveArguments {
     environment: Option<u32>,
 
     #[command(flatten)]
-    sync: sync::SyncArguments,
+    sync: SyncArguments,
 }
 
-/// Packages that are installed without a requirements file, by their names in pip.
-const USUAL: [&str; 8] = ["numpy", "pandas", "scipy", "matplotlib", "seaborn", "scikit-learn", "sympy", "plotly"];
+#[derive(Debug, Args)]
+struct SyncArguments {
+    /// Also install packages that must be built from source. This runs their build code outside any sandbox.
+    #[arg(long)]
+    allow_builds: bool,
+}
+
+impl SyncArguments {
+    fn builds(&self) -> Builds {
+        if self.allow_builds { Builds::Allowed } else { Builds::Refused }
+    }
+}
 
 pub(crate) fn run(arguments: EnvArguments, config: Option<&Path>) -> anyhow::Result<Status> {
     let loaded = crate::settings::load(config, Vec::new())?;
-    let settings = &loaded.settings;
-    let environments = environments()?;
-    match arguments.command {
-        EnvCommand::List(arguments) => list::run(&arguments, &environments, settings),
-        EnvCommand::Sync(arguments) => {
-            let changing = environments.change().map_err(said)?;
-            let wanted = environments.wanted().map_err(said)?;
-            sync::run(&arguments, settings, &changing, &wanted, None)
-        }
-        EnvCommand::Add(arguments) => {
-            let added = arguments.packages.iter().map(|text| Requirement::new(text)).collect::<Result<Vec<_>, _>>()?;
-            let changing = environments.change().map_err(said)?;
-            let mut wanted = environments.wanted().map_err(said)?;
-            let named = added.iter().map(|requirement| requirement.name.clone()).collect();
-            for requirement in added {
-                wanted.without.retain(|name| *name != requirement.name);
-                wanted.added.retain(|text| Requirement::named(text) != requirement.name);
-                wanted.added.push(requirement.text);
-            }
-            let base = base(&environments, settings, named)?;
-            let status = sync::run(&arguments.sync, settings, &changing, &wanted, base.as_ref())?;
-            changing.want(&wanted).map_err(said)?;
-            Ok(status)
-        }
+    let execution = &loaded.settings.execution;
+    let (python, requirements) = (execution.python.clone(), execution.requirements.clone());
+    let environments = PythonEnvironments { environments: environments()?, python, requirements };
+    let bar = Bar::new();
+    let report = |event: coracle_environments::Event<'_>| bar.show(event);
+    let made = match arguments.command {
+        EnvCommand::List(arguments) => return list::run(&arguments, &environments.list().map_err(told)?),
         EnvCommand::Remove(RemoveArguments { environment: Some(version), .. }) => {
-            environments.change().and_then(|changing| changing.remove(version)).map_err(said)?;
+            environments.delete(version).map_err(told)?;
             eprintln!("removed environment {version}");
-            Ok(Status::Success)
+            return Ok(Status::Success);
         }
-        EnvCommand::Remove(arguments) => {
-            let changing = environments.change().map_err(said)?;
-            let mut wanted = environments.wanted().map_err(said)?;
-            for text in &arguments.packages {
-                take_out(&mut wanted, &Requirement::named(text), settings)?;
-            }
-            let status = sync::run(&arguments.sync, settings, &changing, &wanted, None)?;
-            changing.want(&wanted).map_err(said)?;
-            Ok(status)
+        EnvCommand::Sync(arguments) => {
+            cancellable(async { environments.sync(arguments.builds(), &report).await.map_err(told) })?
         }
-    }
-}
-
-/// Returns the current environment, if a new one for the same interpreter can build on it.
-fn base(environments: &Environments, settings: &Settings, named: Vec<String>) -> anyhow::Result<Option<Base>> {
-    let Ok(Some(used)) = environments.use_current() else { return Ok(None) };
-    if coracle_sandbox::fits(&used.environment.python, settings.execution.python.as_deref()).is_err() {
-        return Ok(None);
-    }
-    let folder = used.packages.clone();
-    // The environment is locked until this command ends.
-    USED.lock().ok().context("cannot lock the environment")?.push(used);
-    Base::new(folder, named).map(Some)
-}
-
-/// Removes a package from the wanted ones.
-fn take_out(wanted: &mut coracle_store::WantedPackages, name: &str, settings: &Settings) -> anyhow::Result<()> {
-    let before = wanted.added.len();
-    wanted.added.retain(|text| Requirement::named(text) != name);
-    let usual = settings.execution.requirements.is_none() && USUAL.contains(&name);
-    if usual && !wanted.without.iter().any(|known| known == name) {
-        wanted.without.push(name.to_owned());
-        return Ok(());
-    }
-    if wanted.added.len() < before {
-        return Ok(());
-    }
-    let hint = match &settings.execution.requirements {
-        Some(file) => {
-            format!("remove packages listed in {} from that file; packages that others depend on stay", file.display())
+        EnvCommand::Add(AddArguments { packages, sync }) => {
+            cancellable(async { environments.add(&packages, sync.builds(), &report).await.map_err(told) })?
         }
-        None => "`coracle env list` shows the added packages; packages that others depend on stay".to_owned(),
+        EnvCommand::Remove(RemoveArguments { packages, sync, .. }) => {
+            cancellable(async { environments.remove(&packages, sync.builds(), &report).await.map_err(told) })?
+        }
     };
-    Err(Mistake::new(format!("{name} was not added to the environment"), Some(hint)).into())
+    drop(bar);
+    let Some(made) = made else {
+        eprintln!("everything is already installed: the environment is unchanged");
+        return Ok(Status::Success);
+    };
+    let packages = counted(made.packages.len(), "package");
+    eprintln!("environment {}: {packages} for Python {}, by {}", made.version, made.python.version, made.made_by);
+    eprintln!("new commands use it; restart running servers to use it");
+    Ok(Status::Success)
+}
+
+/// Packages for sandboxes, according to the settings.
+pub(crate) fn packages(settings: &Settings) -> anyhow::Result<Packages> {
+    coracle_environments::packages(&environments()?, &settings.execution.preload).map_err(told)
+}
+
+/// Returns the environment that sandboxes use.
+pub(crate) fn current() -> anyhow::Result<Option<Environment>> {
+    Ok(coracle_environments::current(&environments()?))
 }
 
 fn environments() -> anyhow::Result<Environments> {
     Ok(Environments::of(&Home::new(variables::home()?)))
 }
 
-/// Adds a hint to an error.
-fn said(error: EnvironmentError) -> anyhow::Error {
-    let hint = match &error {
-        EnvironmentError::Busy => "wait for the other `coracle env` to finish, and try again",
-        EnvironmentError::InUse(_) => {
-            "it is the current environment, or a running server uses it: stop the server first"
-        }
-        EnvironmentError::Missing(_) => "`coracle env list` lists the environments",
-        EnvironmentError::Damaged { .. } => "remove that file and run `coracle env sync`",
-        EnvironmentError::Io { .. } => return error.into(),
+/// Adds the hint to an error, and tells mistakes of the user from failures of the machine.
+fn told(error: PackageError) -> anyhow::Error {
+    let is_mistake = match &error {
+        PackageError::Requirement { .. }
+        | PackageError::NotAdded { .. }
+        | PackageError::RequirementsFile { .. }
+        | PackageError::ModuleName(_)
+        | PackageError::TooManyModules(_) => true,
+        PackageError::Environment(error) => !matches!(error, EnvironmentError::Io { .. }),
+        PackageError::Python(_)
+        | PackageError::Io { .. }
+        | PackageError::NoInstaller { .. }
+        | PackageError::Program { .. }
+        | PackageError::Failed { .. }
+        | PackageError::Report(_)
+        | PackageError::Conflict
+        | PackageError::Refused { .. } => false,
     };
-    Mistake::new(error, Some(hint)).into()
-}
-
-/// Environments that sandboxes of this process use, locked until it ends.
-static USED: Mutex<Vec<UsedEnvironment>> = Mutex::new(Vec::new());
-
-/// Packages for sandboxes, according to the settings. An unreadable environment is ignored, because plain Python still
-/// works.
-pub(crate) fn packages(settings: &Settings) -> anyhow::Result<Packages> {
-    let preload = &settings.execution.preload;
-    let wrong = |name: &&String| !is_module(name);
-    if let Some(name) = preload.iter().find(wrong) {
-        let hint = "use names as in `import`, such as pandas or matplotlib.pyplot";
-        return Err(Mistake::new(format!("execution.preload: {name:?} is not a module name"), Some(hint)).into());
-    }
-    if preload.len() > MOST_PRELOADED {
-        let message = format!("execution.preload: {} modules: at most {MOST_PRELOADED}", preload.len());
-        return Err(Mistake::new(message, None::<&str>).into());
-    }
-    Ok(Packages { environment: current()?, preload: preload.clone() })
-}
-
-/// Returns the environment that sandboxes use.
-pub(crate) fn current() -> anyhow::Result<Option<Environment>> {
-    match environments()?.use_current() {
-        Ok(None) => Ok(None),
-        Ok(Some(used)) => {
-            let (folder, made_for) = (used.packages.clone(), used.environment.python.clone());
-            USED.lock().ok().context("cannot lock the environment")?.push(used);
-            Ok(Some(Environment { folder, made_for }))
-        }
-        Err(error) => {
-            tracing::warn!(%error, "ignoring the Python environment; `coracle env sync` rebuilds it");
-            Ok(None)
-        }
-    }
-}
-
-/// Whether a text is names separated by dots.
-fn is_module(name: &str) -> bool {
-    let is_start = |c: char| c.is_alphabetic() || c == '_';
-    let is_name = |part: &str| part.starts_with(is_start) && part.chars().all(|c| c.is_alphanumeric() || c == '_');
-    name.len() <= 100 && name.split('.').all(is_name)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_module;
-
-    #[test]
-    fn module_names_are_recognised() {
-        for good in ["pandas", "matplotlib.pyplot", "_x1"] {
-            assert!(is_module(good), "{good}");
-        }
-        for bad in ["", ".", "a.", "1a", "a-b", "a b", "os;x", &"a".repeat(101)] {
-            assert!(!is_module(bad), "{bad}");
-        }
+    match error.hint() {
+        hint if is_mistake => Mistake::new(error, hint).into(),
+        Some(hint) => anyhow::anyhow!("{error}\nhint: {hint}"),
+        None => error.into(),
     }
 }

@@ -11,8 +11,9 @@ use crate::wiring::{
 };
 use anyhow::Context;
 use clap::{Args, Subcommand};
+use coracle_accounts::user_name;
 use coracle_engine::{History, Replay, ReplayFiles};
-use coracle_server::{SessionView, user_name};
+use coracle_server::SessionView;
 use coracle_store::{Home, MemoryStore, SessionRecord, Store, TaskRecord, TaskState};
 use coracle_types::UserId;
 use serde_json::{Map, Value, json};

@@ -59,7 +59,7 @@ enum SkillsCommand {
 }
 
 fn user(text: &str) -> Result<UserId, String> {
-    coracle_server::user_name(text).map_err(|error| error.to_string())
+    coracle_accounts::user_name(text).map_err(|error| error.to_string())
 }
 
 pub(crate) fn run(arguments: &SkillsArguments, config: Option<&Path>) -> anyhow::Result<Status> {

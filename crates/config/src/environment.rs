@@ -8,9 +8,9 @@ pub const HOME_VARIABLE: &str = "CORACLE_HOME";
 /// The settings file. Takes precedence over files in the current folder and the data folder.
 pub const CONFIG_VARIABLE: &str = "CORACLE_CONFIG";
 /// The folder of MCP servers for benchmarks and tests. Not a setting.
-const TEST_SERVERS_VARIABLE: &str = "CORACLE_TEST_SERVERS";
-/// The image of `bench sandbox` for docker and podman.
-const BENCH_IMAGE_VARIABLE: &str = "CORACLE_BENCH_IMAGE";
+pub const TEST_SERVERS_VARIABLE: &str = "CORACLE_TEST_SERVERS";
+/// The image of `bench sandbox` and `bench server` for docker and podman. Not a setting.
+pub const BENCH_IMAGE_VARIABLE: &str = "CORACLE_BENCH_IMAGE";
 /// The chain of Coracles, which is passed to servers. Not a setting.
 const CHAIN_VARIABLE: &str = "CORACLE_CHAIN";
 /// The prefix of our variables.

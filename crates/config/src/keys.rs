@@ -9,6 +9,11 @@ pub(crate) const SERVERS: &str = "mcpServers";
 /// The list of servers in the format of earlier tools.
 pub(crate) const OLD_SERVERS: &str = "mcp_servers";
 
+/// The Python interpreter for sandboxes, another name of the variable for `execution.python`.
+pub const PYTHON_VARIABLE: &str = "CORACLE_PYTHON";
+/// The log filter, another name of the variable for `log.level`.
+pub const LOG_VARIABLE: &str = "CORACLE_LOG";
+
 /// The type of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -89,7 +94,7 @@ pub(crate) const KEYS: &[Key] = &[
     also("execution.tools_dir", Kind::Path, &["MCP_TOOLS_PATH"]),
     key("execution.allow_network_access", Kind::Truth),
     key("execution.require_full_isolation", Kind::Truth),
-    also("execution.python", Kind::Program, &["CORACLE_PYTHON"]),
+    also("execution.python", Kind::Program, &[PYTHON_VARIABLE]),
     key("execution.requirements", Kind::Path),
     key("execution.preload", Kind::Texts),
     key("execution.limits.time", Kind::Seconds),
@@ -158,7 +163,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("server.oidc.auto_create", Kind::Truth),
     key("server.oidc.allowed_domains", Kind::Texts),
     key("server.oidc.audience", Kind::Text),
-    also("log.level", Kind::Level, &["CORACLE_LOG", "LOG_LEVEL"]),
+    also("log.level", Kind::Level, &[LOG_VARIABLE, "LOG_LEVEL"]),
     also("log.file", Kind::Path, &["LOG_FILE"]),
     also("agent.default_model", Kind::Text, &["DEFAULT_MODEL"]),
     also("agent.azure_openai.endpoint", Kind::Text, &["AZURE_OPENAI_ENDPOINT"]),

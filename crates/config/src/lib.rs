@@ -36,8 +36,9 @@ mod suggest;
 mod value;
 mod yaml;
 
-pub use environment::{CONFIG_VARIABLE, HOME_VARIABLE};
+pub use environment::{BENCH_IMAGE_VARIABLE, CONFIG_VARIABLE, HOME_VARIABLE, TEST_SERVERS_VARIABLE};
 pub use gather::Flag;
+pub use keys::{LOG_VARIABLE, PYTHON_VARIABLE};
 pub use load::{FILE_NAME, LoadOptions, Loaded, SourceFile, Way, load};
 pub use origin::Origin;
 pub use problem::{ConfigError, Problem, Reason, Warning};

@@ -1,6 +1,6 @@
 //! The caller of a request.
 
-use crate::accounts::KeyMaker;
+use coracle_accounts::KeyMaker;
 use coracle_store::{KeyScope, Role};
 use coracle_types::UserId;
 use std::collections::BTreeSet;

@@ -4,13 +4,11 @@
 //! `mcp.rs` answers the protocol; in `mcp/`, `run.rs` follows one execution for one client, `client_requests.rs` sends
 //! questions to a client during a call, `render.rs` renders what a model sees, and `direct.rs` is the gateway.
 //!
-//! Invariants: this is the only crate that serves HTTP and MCP. Clients are hostile: everything that a client sends has
-//! a size limit, and a request is served only if its Host and Origin are those of this machine or of the configuration.
-//! Every response has a token budget. State between two calls is named by the `session` argument, never implied by the
-//! connection.
+//! Invariants: this is the only crate that serves HTTP and MCP to clients. Clients are hostile: everything that a client
+//! sends has a size limit, and a request is served only if its Host and Origin are those of this machine or of the
+//! configuration. Every response has a token budget. State between two calls is named by the `session` argument, never
+//! implied by the connection.
 
-mod accounts;
-pub mod baseline;
 mod gone;
 mod http;
 mod identity;
@@ -21,10 +19,6 @@ mod stdio;
 mod timestamp;
 mod views;
 
-pub use accounts::{
-    AccountError, KeyMaker, LINK_LIFETIME, MIN_PASSWORD_CHARS, NameSource, People, is_good, is_local_user,
-    new_user_name, user_name,
-};
 pub use http::{AuthOptions, HttpOptions, openapi_document, serve_http};
 pub use mcp::{Frontend, FrontendOptions, INSTRUCTIONS, OfferedTool, count_tokens, offered_tools, tool_names};
 pub use profile::{Profile, UnknownProfile};

@@ -1,7 +1,7 @@
 //! The JSON of sessions, accounts and API keys: the same in `/api` and in the `--json` output of commands.
 
-use crate::accounts::is_good;
 use crate::timestamp::Timestamp;
+use coracle_accounts::is_good;
 use coracle_store::{ApiKey, KeyScope, SessionRecord, User};
 use serde::Serialize;
 use std::time::SystemTime;

@@ -26,5 +26,5 @@ pub use python::PythonInterpreter;
 pub use schema::Schema;
 pub use secret::Secret;
 pub use server::{OauthClient, Scope, ServerSpec, Transport};
-pub use text::is_hidden;
+pub use text::{is_hidden, single_line};
 pub use tool::{Content, Decision, MAX_CALL_BYTES, Tool, ToolHints, ToolResult};

@@ -14,9 +14,33 @@ pub fn is_hidden(c: char) -> bool {
             | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
+/// Escapes hidden characters and limits the text to one line of `most` characters.
+pub fn single_line(text: &str, most: usize) -> String {
+    let mut shown = String::new();
+    for (count, c) in text.trim().chars().enumerate() {
+        if count == most {
+            shown.push('…');
+            break;
+        }
+        match c {
+            '\n' | '\r' | '\t' => shown.push(' '),
+            c if is_hidden(c) => shown.extend(c.escape_unicode()),
+            c => shown.push(c),
+        }
+    }
+    shown
+}
+
 #[cfg(test)]
 mod tests {
-    use super::is_hidden;
+    use super::{is_hidden, single_line};
+
+    #[test]
+    fn hidden_characters_are_escaped_in_a_line() {
+        assert_eq!(single_line(" a\nb\u{1b}[2K\u{202e}c ", 100), "a b\\u{1b}[2K\\u{202e}c");
+        assert_eq!(single_line("abcd", 3), "abc…");
+        assert_eq!(single_line("Löscht 删除 🗑", 100), "Löscht 删除 🗑");
+    }
 
     #[test]
     fn hidden_characters_are_distinguished_from_visible_ones() {

@@ -68,10 +68,10 @@ fn crates_on_one_level_do_not_depend_on_each_other() {
 }
 
 #[test]
-fn only_cli_and_server_depend_on_config() {
+fn only_cli_server_and_bench_depend_on_config() {
     for row in TABLE {
         match row.name {
-            "coracle-cli" | "coracle-server" => allowed(row.name, "coracle-config"),
+            "coracle-cli" | "coracle-bench" | "coracle-server" => allowed(row.name, "coracle-config"),
             name => denied(name, "coracle-config"),
         }
     }
@@ -88,10 +88,10 @@ fn nothing_depends_on_cli_testing_or_xtask() {
 }
 
 #[test]
-fn only_cli_depends_on_server() {
+fn only_cli_and_bench_depend_on_server() {
     for row in TABLE {
         match row.name {
-            "coracle-cli" => allowed(row.name, "coracle-server"),
+            "coracle-cli" | "coracle-bench" => allowed(row.name, "coracle-server"),
             name => denied(name, "coracle-server"),
         }
     }
@@ -151,9 +151,51 @@ fn sandbox_does_not_depend_on_tools() {
 }
 
 #[test]
-fn engine_does_not_depend_on_http() {
+fn only_cli_server_and_bench_depend_on_accounts() {
+    for row in TABLE {
+        match row.name {
+            "coracle-cli" | "coracle-bench" | "coracle-server" => allowed(row.name, "coracle-accounts"),
+            name => denied(name, "coracle-accounts"),
+        }
+    }
+}
+
+#[test]
+fn only_cli_and_bench_depend_on_environments() {
+    for row in TABLE {
+        match row.name {
+            "coracle-cli" | "coracle-bench" => allowed(row.name, "coracle-environments"),
+            name => denied(name, "coracle-environments"),
+        }
+    }
+    denied("coracle-environments", "coracle-engine");
+}
+
+#[test]
+fn only_cli_depends_on_bench() {
+    for row in TABLE {
+        match row.name {
+            "coracle-cli" => allowed(row.name, "coracle-bench"),
+            name => denied(name, "coracle-bench"),
+        }
+    }
+}
+
+#[test]
+fn libraries_have_error_enums() {
+    for row in TABLE {
+        match row.name {
+            "coracle-cli" | "coracle-bench" | "xtask" => allowed(row.name, "anyhow"),
+            name => denied(name, "anyhow"),
+        }
+    }
+}
+
+#[test]
+fn engine_and_accounts_do_not_depend_on_http() {
     for http in ["axum", "axum-extra", "hyper", "hyper-util", "reqwest"] {
         denied("coracle-engine", http);
+        denied("coracle-accounts", http);
         allowed("coracle-server", http);
     }
     allowed("coracle-engine", "hyperloglog");

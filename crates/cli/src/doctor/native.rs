@@ -4,10 +4,10 @@ use super::checks::{self, Outside, Probe};
 use super::fixes;
 use super::machine::Machine;
 use super::report::{Check, Outcome, StartTimes, Tier, Verdict};
-use crate::process_tree::{descendants, status};
+use crate::variables;
 use crate::wiring::{Sandboxes, engine, native};
-use crate::{timing, variables};
 use anyhow::Context;
+use coracle_bench::{cold_command, descendants, median, milliseconds, refilled, timed};
 use coracle_config::Settings;
 use coracle_engine::{Engine, Request};
 use coracle_sandbox::{NativeBackend, Packages, SandboxError};
@@ -198,12 +198,12 @@ impl Tried {
     async fn warm(&self, backend: &NativeBackend) -> anyhow::Result<f64> {
         let mut times = Vec::new();
         for _ in 0..WARM_RUNS {
-            timing::refilled(backend, POOL, REFILL_WITHIN).await;
-            let (time, execution) = timing::timed(self.engine.execute(self.request(Language::Python, "pass"))).await;
+            refilled(backend, POOL, REFILL_WITHIN).await;
+            let (time, execution) = timed(self.engine.execute(self.request(Language::Python, "pass"))).await;
             value(execution)?;
             times.push(time);
         }
-        Ok(timing::median(&mut times))
+        Ok(median(&mut times))
     }
 }
 
@@ -213,15 +213,21 @@ async fn cold(workspace: &Path) -> Option<f64> {
     let measured = tokio::task::spawn_blocking(move || {
         let mut times = Vec::new();
         for _ in 0..COLD_RUNS {
-            let mut command = timing::cold_command(&workspace, "pass").ok()?;
+            let mut command = cold_command(&workspace, "pass").ok()?;
             command.stdout(Stdio::null()).stderr(Stdio::null());
             let begun = std::time::Instant::now();
             command.status().ok().filter(std::process::ExitStatus::success)?;
-            times.push(timing::milliseconds(begun.elapsed()));
+            times.push(milliseconds(begun.elapsed()));
         }
-        Some(timing::median(&mut times))
+        Some(median(&mut times))
     });
     measured.await.ok().flatten()
+}
+
+/// Returns a field of `/proc/<pid>/status`.
+fn status(pid: u32, name: &str) -> Option<String> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(|value| value.trim().to_owned())
 }
 
 /// Returns the result of an execution that must succeed.

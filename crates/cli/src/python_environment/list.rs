@@ -1,9 +1,8 @@
-use super::said;
 use crate::output::{columns, json, plain};
 use crate::status::Status;
 use clap::Args;
-use coracle_config::Settings;
-use coracle_store::{Environment, Environments};
+use coracle_environments::Listing;
+use coracle_store::Environment;
 use serde_json::{Value, json};
 use std::io::Write;
 
@@ -17,14 +16,8 @@ pub(super) struct ListArguments {
 /// Maximum length of a printed name or version in characters.
 const SHOWN: usize = 80;
 
-pub(super) fn run(
-    arguments: &ListArguments,
-    environments: &Environments,
-    settings: &Settings,
-) -> anyhow::Result<Status> {
-    let current = environments.current().map_err(said)?;
-    let all = environments.all().map_err(said)?;
-    let fits = current.as_ref().map(|current| fits(current, settings));
+pub(super) fn run(arguments: &ListArguments, listing: &Listing) -> anyhow::Result<Status> {
+    let Listing { current, fits, all } = listing;
     let mut stdout = std::io::stdout();
     if arguments.json {
         let versions: Vec<Value> = all.iter().map(|one| summary(one, current.as_ref())).collect();
@@ -50,11 +43,6 @@ pub(super) fn run(
         );
     }
     Ok(Status::Success)
-}
-
-/// Whether sandboxes can use the environment.
-fn fits(environment: &Environment, settings: &Settings) -> Result<(), String> {
-    coracle_sandbox::fits(&environment.python, settings.execution.python.as_deref())
 }
 
 fn summary(one: &Environment, current: Option<&Environment>) -> Value {

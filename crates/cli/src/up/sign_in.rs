@@ -2,8 +2,9 @@
 
 use crate::status::Mistake;
 use crate::users::{link, told};
+use coracle_accounts::{People, is_local_user, user_name};
 use coracle_config::Loaded;
-use coracle_server::{AuthOptions, HttpOptions, People, is_local_user, user_name};
+use coracle_server::{AuthOptions, HttpOptions};
 use coracle_store::{Role, User};
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, SystemTime};

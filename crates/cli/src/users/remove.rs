@@ -7,8 +7,8 @@ use crate::status::{Mistake, Status};
 use crate::wiring::workspaces;
 use anyhow::Context;
 use clap::Args;
+use coracle_accounts::People;
 use coracle_config::Loaded;
-use coracle_server::People;
 use coracle_types::UserId;
 use std::path::Path;
 

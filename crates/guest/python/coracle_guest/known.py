@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 USUAL = frozenset(("numpy", "pandas", "scipy", "matplotlib", "seaborn", "scikit-learn", "sympy", "plotly"))
-"""Packages that `coracle env sync` installs by default. The list in `python_environment.rs` is the same."""
+"""Packages that `coracle env sync` installs by default. The same list is in `crates/environments`."""
 
 PACKAGES = {
     "PIL": "pillow",

@@ -2,9 +2,9 @@
 
 use super::guard;
 use super::provider::Provider;
-use crate::accounts::{AccountError, People};
 use crate::identity::Identity;
 use axum::http::{HeaderMap, HeaderValue, Uri, header};
+use coracle_accounts::{AccountError, People};
 use coracle_config::Oidc;
 use coracle_store::MemoryStore;
 use coracle_types::Secret;

@@ -2,13 +2,13 @@
 
 use super::ApiError;
 use super::auth_state::{AuthState, Peer};
-use crate::accounts::{AccountError, NameSource, is_key, is_local_user, is_reserved, user_name};
 use crate::identity::{How, Identity};
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use coracle_accounts::{AccountError, NameSource, is_key, is_local_user, is_reserved, user_name};
 use coracle_store::{KeyScope, Role, User};
 use coracle_types::UserId;
 use std::net::{IpAddr, Ipv4Addr};

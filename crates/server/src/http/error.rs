@@ -1,8 +1,8 @@
 //! Conversions of authentication, account and store errors to HTTP responses.
 
 use super::ApiError;
-use crate::accounts::{AccountError, SignInError};
 use axum::http::StatusCode;
+use coracle_accounts::{AccountError, SignInError};
 use coracle_store::StoreError;
 use std::time::Duration;
 

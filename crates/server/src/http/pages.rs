@@ -137,7 +137,7 @@ pub(crate) fn password(status: StatusCode, problem: Option<&str>, user: &str, as
     } else {
         ""
     };
-    let least = crate::accounts::MIN_PASSWORD_CHARS;
+    let least = coracle_accounts::MIN_PASSWORD_CHARS;
     let body = format!(
         "<form method=post action=/sign-in/password><input type=hidden name=csrf value={token}>\
          <input type=hidden name=user autocomplete=username value=\"{}\">{current}\

@@ -5,7 +5,7 @@ mod verifier;
 
 pub(super) use pending::{PATIENCE, Waiting};
 
-use crate::accounts::{AccountError, People, may_sign_in};
+use coracle_accounts::{AccountError, People, may_sign_in};
 use coracle_config::Oidc;
 use coracle_store::{ForeignIdentity, User};
 use jsonwebtoken::jwk::{Jwk, JwkSet, PublicKeyUse};

@@ -1,7 +1,8 @@
 //! API keys: scopes, expiry and revocation.
 
 use crate::lab::{Lab, code, id};
-use coracle_server::{KeyMaker, Timestamp};
+use coracle_accounts::KeyMaker;
+use coracle_server::Timestamp;
 use coracle_store::{ApiKey, KeyScope, Role, TokenDigest};
 use reqwest::header::AUTHORIZATION;
 use reqwest::{Method, StatusCode};

@@ -1,12 +1,11 @@
 //! A server, and clients for it.
 
 use async_trait::async_trait;
+use coracle_accounts::{KeyMaker, People, user_name};
 use coracle_config::{Oidc, Settings};
 use coracle_engine::{Engine, EngineConfig};
 use coracle_sandbox::{Backend, Sandbox, SandboxError, Spec};
-use coracle_server::{
-    AuthOptions, Frontend, FrontendOptions, HttpOptions, KeyMaker, People, Profile, serve_http, user_name,
-};
+use coracle_server::{AuthOptions, Frontend, FrontendOptions, HttpOptions, Profile, serve_http};
 use coracle_store::{KeyScope, MemoryStore, Role, Store, User};
 use coracle_types::{Secret, UserId};
 use reqwest::header::{HeaderMap, LOCATION, SET_COOKIE};

@@ -1,6 +1,5 @@
 //! `/api/auth`, `/api/keys` and `/api/users`: signing in, API keys and user accounts.
 
-use crate::accounts::{NameSource, new_user_name, user_name};
 use crate::http::App;
 use crate::http::auth_state::{AuthState, session_of};
 use crate::http::extract::{At, Body};
@@ -12,6 +11,7 @@ use axum::Json;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
+use coracle_accounts::{NameSource, new_user_name, user_name};
 use coracle_store::{ApiKey, KeyScope, Role, User};
 use coracle_types::Secret;
 use serde::{Deserialize, Serialize};
