@@ -33,6 +33,7 @@ mod housekeeping;
 mod ids;
 mod in_process;
 mod journal;
+mod json;
 mod ledger;
 mod outbox;
 mod records;

@@ -178,7 +178,8 @@ async fn replay_one(
             ran
         }
     };
-    outcome(&executor.finished(facts, request, ran, capture.finish(), workspace))
+    let execution = executor.finished(facts, request, ran, capture.finish(), workspace);
+    outcome(&serde_json::to_value(&execution).unwrap_or_default())
 }
 
 /// Answers from the recording.

@@ -19,6 +19,8 @@ use tokio::time::Instant;
 /// State of an execution while it runs.
 pub(crate) struct Facts {
     pub(super) id: ExecutionId,
+    /// The size of the variables as JSON.
+    pub(super) vars_bytes: u64,
     started: Instant,
     pub(super) restarted: bool,
     pub(super) artifacts: Vec<Artifact>,
@@ -45,6 +47,7 @@ impl Facts {
     pub(crate) fn new(request: &Request) -> Self {
         Self {
             id: new_execution_id(),
+            vars_bytes: 0,
             started: Instant::now(),
             restarted: false,
             artifacts: Vec::new(),

@@ -54,9 +54,10 @@ async fn execute(
     kind: Kind,
     read: fn(&Frontend, &CallToolRequestParams) -> Result<Request, String>,
 ) -> Result<CallToolResponse, ErrorData> {
-    let call = Call::of(&frontend.user(), &request);
-    if let Some(resumed) = frontend.parked.resume(&request, &call) {
-        return resumed?.of(&context).follow(frontend.client(), &call, &context).await;
+    let user = frontend.user();
+    let call = Call { user: &user, request: &request };
+    if let Some(resumed) = frontend.parked.resume(call) {
+        return resumed?.of(&context).follow(frontend.client(), call, &context).await;
     }
     let mut code = match read(frontend, &request) {
         Ok(code) => code,
@@ -76,7 +77,7 @@ async fn execute(
             })
         }
     });
-    run.follow(frontend.client(), &call, &context).await
+    run.follow(frontend.client(), call, &context).await
 }
 
 fn code_request(frontend: &Frontend, request: &CallToolRequestParams) -> Result<Request, String> {
