@@ -1,5 +1,6 @@
 //! `execute_code`, `execute_bash`, and the tools that are implemented as a small program in the sandbox.
 
+use super::budget::Budget;
 use super::code_request::{CodeRequest, milliseconds, with_defaults};
 use super::progress::Progress;
 use super::run::{Call, Run};
@@ -70,10 +71,10 @@ async fn execute(
         code.approver = client;
         let frontend = frontend.clone();
         async move {
-            let execution = frontend.execute(code).await;
+            let (execution, output) = frontend.execute_with_output(code).await;
             Ok(match kind {
-                Kind::Code => render::of_code(&frontend, execution).await.into(),
-                Kind::Bash => render::of_bash(&frontend, execution).into(),
+                Kind::Code => render::of_code(&frontend, execution, &output).await.into(),
+                Kind::Bash => render::of_bash(&frontend, execution, &output).into(),
             })
         }
     });
@@ -154,7 +155,7 @@ pub(crate) async fn program(
     request.cancel = cancel;
     request.approver = Arc::new(NobodyToAsk);
     let execution = frontend.execute(request).await;
-    let budget = usize::try_from(execution.limits.requested.output_tokens).unwrap_or(usize::MAX);
+    let budget = Budget::of(&execution.limits.requested).whole;
     if let Some(failure) = execution.failure {
         return refusal(failure.error);
     }
