@@ -18,8 +18,8 @@ pub(crate) fn is_longer(value: &impl Serialize, most: u64) -> bool {
 
 /// Adds an object to a digest as JSON.
 pub(crate) fn hash(digest: &mut Sha256, object: &Map<String, Value>) {
-    // A map of `serde_json` is sorted by key, so equal objects have equal texts; `cargo xtask` tests the feature that
-    // would change that. Values can always be written, and so can bytes to a digest.
+    // A map of `serde_json` is sorted by key, so equal objects have equal texts: a test of the repository fails if a
+    // dependency switches on the feature that changes this. Values can always be written, and bytes can be hashed.
     if let Err(error) = serde_json::to_writer(Hash(digest), object) {
         tracing::error!(%error, "cannot write an object as JSON");
     }
