@@ -24,6 +24,17 @@ fn every_dependency_has_a_permitted_licence() {
     assert_none(&licence_violations(&metadata));
 }
 
+/// Recordings, caches and generated modules are named after digests of JSON, so equal values must have equal texts. With
+/// the feature `preserve_order`, `serde_json` depends on `indexmap` and no longer sorts the keys of maps.
+#[test]
+fn json_objects_are_sorted_by_key() {
+    let lock = std::fs::read_to_string(repository().join("Cargo.lock")).unwrap();
+    let mut packages = lock.split("[[package]]").filter(|package| package.contains("\nname = \"serde_json\"\n"));
+    let package = packages.next().unwrap();
+    assert!(packages.next().is_none() && package.contains("\"serde_core\""), "{package}");
+    assert!(!package.contains("\"indexmap\""), "a dependency enables preserve_order of serde_json:{package}");
+}
+
 #[test]
 fn the_source_is_tidy() {
     let report = tidy_report(&repository()).unwrap();

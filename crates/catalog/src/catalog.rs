@@ -11,7 +11,7 @@ use crate::model::Module;
 use crate::text::{self, DESCRIPTION_CHARS};
 use crate::tree::{Tree, generate};
 use crate::validator::Validator;
-use crate::{json, python, typescript};
+use crate::{python, typescript};
 use coracle_types::Tool;
 use search::Index;
 use serde::Serialize;
@@ -379,7 +379,7 @@ impl Catalog {
         if let Value::Object(fields) = &mut all {
             fields.retain(|_, value| !value.is_null());
         }
-        json::canonical(&all)
+        all.to_string()
     }
 }
 

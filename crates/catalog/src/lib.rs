@@ -10,7 +10,6 @@
 
 mod catalog;
 mod defaults;
-mod json;
 mod layout;
 mod learned;
 mod model;

@@ -8,6 +8,7 @@ mod object;
 use crate::model::{Field, Literal, Record, Type};
 use crate::names::{Names, Place, type_name};
 use crate::text::{self, PARAMETER_CHARS};
+use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -262,26 +263,7 @@ fn has_properties(map: &Map<String, Value>) -> bool {
 
 /// Decodes one step of a JSON pointer in a URI.
 fn unescaped(part: &str) -> String {
-    percent_decoded(part).replace("~1", "/").replace("~0", "~")
-}
-
-fn percent_decoded(part: &str) -> String {
-    if !part.contains('%') {
-        return part.to_owned();
-    }
-    let mut bytes = Vec::new();
-    let mut rest = part.as_bytes();
-    while let Some((first, tail)) = rest.split_first() {
-        let code = tail.get(..2).filter(|_| *first == b'%').and_then(|pair| std::str::from_utf8(pair).ok());
-        if let Some(byte) = code.and_then(|pair| u8::from_str_radix(pair, 16).ok()) {
-            bytes.push(byte);
-            rest = &tail[2..];
-        } else {
-            bytes.push(*first);
-            rest = tail;
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    percent_decode_str(part).decode_utf8_lossy().replace("~1", "/").replace("~0", "~")
 }
 
 /// The type of an enumeration: its values, or their common type if they cannot all be named.
@@ -333,7 +315,7 @@ fn described(schema: &Value) -> String {
         notes.push(format!("format {}", text::one_line(format, MAX_DEFAULT_CHARS)));
     }
     if let Some(value) = map.get("default").filter(|value| !value.is_null()) {
-        let shown = crate::json::canonical(value);
+        let shown = value.to_string();
         if shown.chars().count() <= MAX_DEFAULT_CHARS {
             notes.push(format!("default {}", text::one_line(&shown, MAX_DEFAULT_CHARS)));
         }

@@ -3,7 +3,7 @@
 use crate::layout::{self, Package, ServerTools};
 use crate::model::{Field, Module, Type};
 use crate::text::{self, DESCRIPTION_CHARS, SUMMARY_CHARS};
-use crate::{json, python, typescript};
+use crate::{python, typescript};
 use coracle_types::Tool;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -174,10 +174,10 @@ fn tools_json(package: &Package<'_>, modules: &[(Module, String)]) -> String {
             })
         })
         .collect();
-    let mut out = format!("{{\"server\":{},\"tools\":[", json::canonical(&json!(package.server.name.as_str())));
+    let mut out = format!("{{\"server\":{},\"tools\":[", Value::from(package.server.name.as_str()));
     for (index, tool) in tools.iter().enumerate() {
         out.push_str(if index == 0 { "\n" } else { ",\n" });
-        out.push_str(&json::canonical(tool));
+        out.push_str(&tool.to_string());
     }
     out.push_str("\n]}\n");
     out
@@ -186,7 +186,7 @@ fn tools_json(package: &Package<'_>, modules: &[(Module, String)]) -> String {
 /// The schema of the arguments. A schema that is too large is replaced by one that accepts any object.
 fn input_schema(tool: &Tool) -> Value {
     let schema = Value::Object(tool.input_schema.object());
-    if json::canonical(&schema).len() <= MAX_SCHEMA_BYTES { printable(schema) } else { json!({ "type": "object" }) }
+    if schema.to_string().len() <= MAX_SCHEMA_BYTES { printable(schema) } else { json!({ "type": "object" }) }
 }
 
 /// Copies a schema with its descriptions cleaned for a terminal.

@@ -1,7 +1,6 @@
 //! Checks arguments against a tool's input schema before a call.
 
 use crate::defaults;
-use crate::json;
 use crate::text;
 use coracle_types::Tool;
 use jsonschema::PatternOptions;
@@ -134,7 +133,7 @@ impl Validator {
 }
 
 fn compile(schema: &Value) -> Result<jsonschema::Validator, String> {
-    if json::canonical(schema).len() > MAX_SCHEMA_BYTES {
+    if schema.to_string().len() > MAX_SCHEMA_BYTES {
         return Err(format!("the schema is larger than {MAX_SCHEMA_BYTES} bytes"));
     }
     let mut parts = 0;
@@ -252,7 +251,7 @@ fn kind_of(value: &Value) -> String {
 
 /// A short value as JSON, or else its type.
 fn render(value: &Value) -> String {
-    let text = json::canonical(value);
+    let text = value.to_string();
     if text.chars().count() <= MAX_SHOWN { text::one_line(&text, MAX_SHOWN) } else { kind_of(value) }
 }
 
@@ -262,7 +261,7 @@ fn quoted(name: &str) -> String {
 
 fn listed(options: &Value) -> String {
     let Value::Array(options) = options else { return render(options) };
-    let distinct: HashSet<String> = options.iter().map(json::canonical).collect();
+    let distinct: HashSet<String> = options.iter().map(Value::to_string).collect();
     let names: Vec<String> = options.iter().take(MAX_ALLOWED).map(render).collect();
     let rest = if distinct.len() > MAX_ALLOWED {
         format!(" and {} more", distinct.len() - MAX_ALLOWED)

@@ -20,7 +20,7 @@ use coracle_config::Loaded;
 use coracle_engine::{Lasting, Request};
 use coracle_sandbox::ForkedLauncher;
 use coracle_store::{Home, MemoryStore, Store};
-use coracle_types::{Event, Language, OutputStream, SessionId, UserId};
+use coracle_types::{Event, Language, Limits, MAX_SECONDS, OutputStream, SessionId, UserId};
 use report::Places;
 use rustix::process::{Resource, getrlimit};
 use serde_json::Map;
@@ -92,11 +92,7 @@ pub(crate) struct ExecArguments {
 /// Parses seconds with a fraction to milliseconds.
 fn seconds(text: &str) -> Result<u64, String> {
     let seconds: f64 = text.parse().map_err(|_| format!("{text:?} is not a number of seconds"))?;
-    if seconds.is_finite() && seconds > 0.0 && seconds <= 86_400.0 {
-        Ok(((seconds * 1e3).round() as u64).max(1))
-    } else {
-        Err("must be greater than 0 and at most 86400".to_owned())
-    }
+    Limits::wall_ms_of(seconds).ok_or_else(|| format!("must be greater than 0 and at most {MAX_SECONDS}"))
 }
 
 /// Launcher that starts before the command is known. If it is not needed, it ends with this process.

@@ -312,6 +312,12 @@ mod tests {
     }
 
     #[test]
+    fn guardrails_have_the_range_of_the_limit() {
+        let memory = coracle_types::LIMITS.iter().find(|limit| limit.name == "memory_mb").unwrap();
+        assert_eq!(find("guardrails.max_memory_mb").unwrap().kind, Kind::Whole(memory.least, memory.most));
+    }
+
+    #[test]
     fn the_table_of_a_server_matches_its_fields() {
         let schema = schemars::schema_for!(McpServer).to_value();
         let mut found = BTreeSet::new();

@@ -8,10 +8,11 @@ use crate::keys::{KEYS, SERVERS, TOOLS};
 use crate::problem::{ConfigError, Problem, Reason, Warning};
 use crate::reader::{MAX_FILE_BYTES, is_foreign, read_text};
 use crate::servers::{self, ServerProblem};
+use crate::settings::setting;
 use crate::value::Base;
 use crate::yaml::Node;
 use crate::{Origin, Settings};
-use coracle_types::{LimitError, ServerSpec};
+use coracle_types::{LIMITS, LimitError, ServerSpec};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -244,7 +245,7 @@ fn assemble(gathered: &Gathered, problems: &mut Vec<Problem>) -> (Settings, BTre
 }
 
 fn limit_key(error: &LimitError) -> String {
-    let name = if error.name == "wall_ms" { "time" } else { error.name };
+    let name = LIMITS.iter().find(|limit| limit.name == error.name).map_or(error.name, setting);
     format!("execution.limits.{name}")
 }
 

@@ -2,11 +2,14 @@
 
 mod data;
 mod execution;
+mod limits;
 mod server;
 mod sign_in;
 
 pub use data::{Artifacts, CleanupMode, History, Workspaces, WorkspacesCleanup};
-pub use execution::{Execution, ExecutionLimits, Microsandbox, SandboxType};
+pub use execution::{Execution, Microsandbox, SandboxType};
+pub use limits::ExecutionLimits;
+pub(crate) use limits::setting;
 pub use server::{ConnectionType, McpServer};
 pub use sign_in::Oidc;
 
@@ -285,8 +288,8 @@ impl Settings {
     /// Lowers limits that are above a guardrail.
     pub fn within_guardrails(&self, mut limits: Limits) -> Limits {
         if self.guardrails.enabled {
-            if let Some(seconds) = self.guardrails.max_execution_time {
-                limits.wall_ms = limits.wall_ms.min(execution::milliseconds(seconds));
+            if let Some(most) = self.guardrails.max_execution_time.and_then(Limits::wall_ms_of) {
+                limits.wall_ms = limits.wall_ms.min(most);
             }
             if let Some(most) = self.guardrails.max_memory_mb {
                 limits.memory_mb = limits.memory_mb.min(most);

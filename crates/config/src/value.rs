@@ -4,6 +4,7 @@ use crate::keys::Kind;
 use crate::problem::Reason;
 use crate::suggest::nearest;
 use crate::yaml::{Content, Node, Style};
+use coracle_types::MAX_SECONDS;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 
@@ -13,8 +14,6 @@ const MAX_SHOWN: usize = 40;
 const MAX_PATTERN: usize = 256;
 /// The minimum time: a millisecond, in seconds.
 const MIN_SECONDS: f64 = 0.001;
-/// The maximum time: a day, in seconds.
-const MAX_SECONDS: f64 = 86_400.0;
 
 /// The folder that paths are relative to, and the home folder for `~`.
 #[derive(Clone, Debug, Default)]

@@ -16,6 +16,7 @@ pub use lasting::{Lasting, OpenStore};
 
 use coracle_store::{ArtifactRecord, StoreError};
 use coracle_types::{Artifact, ArtifactId, ExecutionId};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use std::io;
 
 /// Maximum size of a file that is read into memory.
@@ -130,42 +131,36 @@ pub(crate) fn described(record: &ArtifactRecord) -> Option<Artifact> {
     })
 }
 
-/// Decodes `%41` to `A`; `None` if the result is not UTF-8 or contains a NUL.
+/// The bytes of a path that are encoded: all except those that RFC 3986 calls unreserved, and the slash.
+const IN_PATHS: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
+
+/// Decodes `%41` to `A`; `None` if a percent sign is not followed by two digits, or if the result is not UTF-8 or
+/// contains a NUL.
 pub fn percent_decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::new();
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte == b'%' {
-            let digits = [rest.next()?, rest.next()?];
-            bytes.push(u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?);
-        } else {
-            bytes.push(byte);
-        }
+    let is_code = |rest: &str| rest.as_bytes().get(..2).is_some_and(|code| code.iter().all(u8::is_ascii_hexdigit));
+    if !text.split('%').skip(1).all(is_code) {
+        return None;
     }
-    String::from_utf8(bytes).ok().filter(|path| !path.contains('\0'))
+    let decoded = percent_decode_str(text).decode_utf8().ok()?;
+    (!decoded.contains('\0')).then(|| decoded.into_owned())
 }
 
 /// Encodes a path for use in an address.
 pub fn percent_encoded(text: &str) -> String {
-    let mut out = String::new();
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            out.extend(['%', hex_digit(byte >> 4), hex_digit(byte & 15)]);
-        }
-    }
-    out
-}
-
-fn hex_digit(nibble: u8) -> char {
-    char::from_digit(u32::from(nibble), 16).unwrap_or('0').to_ascii_uppercase()
+    utf8_percent_encode(text, IN_PATHS).to_string()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Address;
+    use super::{Address, percent_decoded, percent_encoded};
     use coracle_types::ArtifactId;
+
+    #[test]
+    fn paths_survive_encoding() {
+        let path = "a b/é%41?#&+;~-._/\n.txt";
+        assert_eq!(percent_encoded(path), "a%20b/%C3%A9%2541%3F%23%26%2B%3B~-._/%0A.txt");
+        assert_eq!(percent_decoded(&percent_encoded(path)).as_deref(), Some(path));
+    }
 
     #[test]
     fn addresses_are_read() {
@@ -182,6 +177,9 @@ mod tests {
             ("coracle://artifacts/exec-1", None),
             ("coracle://artifacts/exec-1/%00", None),
             ("coracle://artifacts/exec-1/%zz", None),
+            ("coracle://artifacts/exec-1/%+5", None),
+            ("coracle://artifacts/exec-1/%4", None),
+            ("coracle://artifacts/exec-1/%ff", None),
             ("file:///etc/passwd", None),
         ] {
             assert_eq!(Address::new(uri), expected, "{uri}");

@@ -8,6 +8,7 @@ mod search;
 use crate::answer::Answer;
 use crate::clock::{Clock, Pause};
 use crate::host_calls::{ABSENT, HostCallError, HostCalls, SEARCH, TOOL, refused, upstream_failed};
+use crate::json;
 use crate::ledger::{Ledger, Line};
 use crate::request::DirectError;
 use crate::toolbox::{Inventory, Toolbox};
@@ -134,7 +135,7 @@ impl Broker {
             Some(Value::Object(arguments)) => arguments,
             Some(_) => return Err(refused("invalid_request", "the arguments of a tool are an object")),
         };
-        let bytes = json_length(&arguments);
+        let bytes = json::length(&arguments);
         let mut line = self.ledger.begin(&server, &tool, bytes);
         match self.call(&server, &tool, arguments, bytes, &mut line).await {
             Ok((value, bytes)) => {
@@ -171,7 +172,7 @@ impl Broker {
             .and_then(|result| Answer::of(&tool, result).map_err(|complaint| refused("tool_error", &complaint)))?;
         self.toolbox.observe(user, &tool, &answer);
         let wire = answer.into_wire();
-        let length = json_length(&wire);
+        let length = json::length(&wire);
         self.fits(length, LESS)?;
         Ok((wire, length))
     }
@@ -184,7 +185,7 @@ impl Broker {
         arguments: Map<String, Value>,
         context: CallContext,
     ) -> Result<Value, DirectError> {
-        let bytes = json_length(&arguments);
+        let bytes = json::length(&arguments);
         let mut line = self.ledger.begin(server.as_str(), tool, bytes);
         let passed = async {
             let (tool, arguments) = self.admit(server, tool, arguments, bytes, Arguments::AsTheyAre, &mut line).await?;
@@ -196,7 +197,7 @@ impl Broker {
                 UpstreamError::Refused { number, message, data, .. } => DirectError::Refused { number, message, data },
                 other => upstream_failed(&other).into(),
             })?;
-            let length = json_length(&answer);
+            let length = json::length(&answer);
             self.fits(length, LESS)?;
             Ok::<_, DirectError>((answer, length))
         };
@@ -330,25 +331,5 @@ impl Approver for Unhurried {
 impl fmt::Debug for Unhurried {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.approver.fmt(f)
-    }
-}
-
-/// Returns the length of a value as JSON without building the text; `u64::MAX` if the value cannot be serialized.
-fn json_length(value: &impl serde::Serialize) -> u64 {
-    struct Count(u64);
-    impl std::io::Write for Count {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0 += bytes.len() as u64;
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut count = Count(0);
-    match serde_json::to_writer(&mut count, value) {
-        Ok(()) => count.0,
-        Err(_) => u64::MAX,
     }
 }

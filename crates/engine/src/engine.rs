@@ -1,6 +1,7 @@
 //! The front of the crate: one method for each thing that a caller can do. The components behind it own the state.
 
 use crate::artifacts::{ArtifactError, Artifacts, Lasting};
+use crate::capture::Output;
 use crate::execution::{Executor, Parts};
 use crate::files::{FileError, WorkspaceFiles};
 use crate::history::History;
@@ -86,7 +87,12 @@ impl Engine {
     }
 
     /// Runs one piece of code to its end. Dropping the future ends the code.
-    pub async fn execute(&self, mut request: Request) -> Execution {
+    pub async fn execute(&self, request: Request) -> Execution {
+        self.execute_with_output(request).await.0
+    }
+
+    /// The same as [`Self::execute`], with all output: the execution has only the head and the tail of a long one.
+    pub async fn execute_with_output(&self, mut request: Request) -> (Execution, Output) {
         request.calls = self.skills().answering(&request);
         self.components.executor.execute(request).await
     }

@@ -10,9 +10,9 @@ pub(crate) use facts::Facts;
 
 use crate::active::Active;
 use crate::artifacts::{Artifacts, Author};
-use crate::capture::{Capture, Captured};
+use crate::capture::{Capture, Output};
 use crate::host_calls::HostCalls;
-use crate::journal::{Shown, Tape, not_logged};
+use crate::journal::{self, Shown, Tape, not_logged};
 use crate::records::Records;
 use crate::request::Request;
 use crate::run::{Context, Ran, run};
@@ -24,7 +24,7 @@ use crate::verdict::Ending;
 use crate::workspace::Workspaces;
 use coracle_store::{ExecutionRecord, Store, StoreError, TaskState};
 use coracle_types::{ErrorCode, Execution, ExecutionId, UserId};
-use facts::{assemble, refused};
+use facts::{assemble, nothing_ran};
 use refusals::{being_deleted, check, elsewhere_ran, no_folder, too_many_sessions};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -61,23 +61,23 @@ impl Executor {
         Self { parts, active, under_way, records }
     }
 
-    /// Runs one piece of code to its end. Dropping the future ends the code.
-    pub(crate) async fn execute(&self, mut request: Request) -> Execution {
+    /// Runs one piece of code to its end, and returns all of its output too. Dropping the future ends the code.
+    pub(crate) async fn execute(&self, mut request: Request) -> (Execution, Output) {
         let mut facts = Facts::new(&request);
-        if let Err(failure) = check(&request) {
-            return refused(facts, &request, failure);
+        match check(&request) {
+            Ok(vars_bytes) => facts.vars_bytes = vars_bytes,
+            Err(failure) => return nothing_ran(facts, &request, failure),
         }
         if self.under_way.is_stopping() {
-            return refused(facts, &request, stopped());
+            return nothing_ran(facts, &request, stopped());
         }
         let Some(_busy) = self.active.begin(&request.user) else {
-            return refused(facts, &request, being_deleted());
+            return nothing_ran(facts, &request, being_deleted());
         };
-        let mut capture =
-            Capture::new(request.events.clone(), request.limits.output_tokens, request.limits.output_bytes);
+        let mut capture = Capture::new(request.events.clone(), request.limits.output_bytes);
         let workspace = match self.workspace(&request) {
             Ok(workspace) => workspace,
-            Err(error) => return refused(facts, &request, no_folder(self.parts.workspaces.root(), &error)),
+            Err(error) => return nothing_ran(facts, &request, no_folder(self.parts.workspaces.root(), &error)),
         };
         let handle = request.session.clone();
         if let Some(handle) = &handle {
@@ -93,7 +93,7 @@ impl Executor {
                     request.session = Some(session.id.clone());
                     facts.session = Some(session);
                 }
-                Err(failure) => return refused(facts, &request, failure),
+                Err(failure) => return nothing_ran(facts, &request, failure),
             }
         }
         // The caller can cancel the execution, and so can the shutdown of this process.
@@ -112,24 +112,36 @@ impl Executor {
             return Box::pin(self.execute(Request { session: handle, cancel: asked, ..request })).await;
         }
         let (task, tape, mut turn) = (facts.task.take(), facts.tape.take(), facts.turn.take());
-        let mut execution = self.finished(facts, &request, ran, capture.finish(), &workspace);
+        let output = capture.finish();
+        let mut execution = self.finished(facts, &request, ran, &output, &workspace);
         let state = self.state_of(&mut execution, &asked);
+        // The list of executions and the log of the session are both made from this.
+        let outcome = serde_json::to_value(&execution).unwrap_or_default();
         let Some(task) = task else {
-            Box::pin(self.wrap_up(&request, &mut execution, open, state)).await;
-            return execution;
+            let not_listed = Box::pin(self.wrap_up(&request, outcome, open, state)).await;
+            execution.warnings.extend(not_listed);
+            return (execution, output);
         };
         let (place, listed) = (task.place.clone(), open.record(state, Value::Null));
         // Both write to the disk, so they run at the same time.
-        let mut recorded = execution.clone();
-        let (done, ()) = tokio::join!(
-            Box::pin(task.finish(state, &mut execution, tape)),
-            Box::pin(self.wrap_up(&request, &mut recorded, open, state))
+        let logged = journal::outcome(&outcome);
+        let (done, not_listed) = tokio::join!(
+            Box::pin(task.finish(state, logged, tape)),
+            Box::pin(self.wrap_up(&request, outcome, open, state))
         );
-        execution.warnings = recorded.warnings;
-        if let (true, Some(record)) = (execution.success != recorded.success, listed) {
-            let outcome = serde_json::to_value(&execution).unwrap_or_default();
-            self.records.keep(&self.parts.store, ExecutionRecord { outcome, ..record }).await;
-        }
+        execution.warnings.extend(not_listed);
+        let done = match done {
+            Ok(done) => Some(done),
+            Err(failure) => {
+                let was_success = std::mem::replace(&mut execution.success, false);
+                execution.failure.get_or_insert(failure);
+                if let (true, Some(record)) = (was_success, listed) {
+                    let outcome = serde_json::to_value(&execution).unwrap_or_default();
+                    self.records.keep(&self.parts.store, ExecutionRecord { outcome, ..record }).await;
+                }
+                None
+            }
+        };
         let (sessions, copying) = (Arc::clone(&self.parts.sessions), self.parts.sessions.copying().await);
         // The outcome is in the store, so the answer need not wait for the rest; the next execution of the session must.
         // All of it runs in one task: a second one would wake another thread, which takes longer than the work.
@@ -146,7 +158,7 @@ impl Executor {
             }
             drop((turn, copying));
         });
-        execution
+        (execution, output)
     }
 
     /// The users whose code is running.
@@ -237,7 +249,7 @@ impl Executor {
         if live.is_none() && self.parts.sessions.interpreters().live_of(&request.user) > most {
             return Ran::not_at_all(Ending::Refused(too_many_sessions(most)));
         }
-        let number = match self.parts.sessions.begin_task(request, &session, &facts.id).await {
+        let number = match self.parts.sessions.begin_task(request, facts.vars_bytes, &session, &facts.id).await {
             Ok(task) => {
                 let number = task.place.number;
                 facts.task = Some(task);
@@ -308,35 +320,30 @@ impl Executor {
         mut facts: Facts,
         request: &Request,
         mut ran: Ran,
-        mut captured: Captured,
+        output: &Output,
         workspace: &Path,
     ) -> Execution {
         let ending = std::mem::replace(&mut ran.ending, Ending::Cancelled);
         let judged = ending.judge(&request.limits);
-        let kept = |whole: Vec<u8>| {
-            let name = format!("{}.txt", facts.id);
-            self.parts.workspaces.keep_output(&request.user, Some(workspace), &request.limits, &name, &whole)
-        };
-        let file = match captured.overflow.take().map(kept) {
-            None => None,
-            Some(Ok(file)) => Some(file),
-            Some(Err(error)) => {
-                facts.warnings.push(format!("the whole output was not kept: {error}"));
-                None
+        let recorded = output.recorded(request.limits.output_tokens);
+        let mut file = None;
+        if !recorded.is_whole {
+            let (name, both) = (format!("{}.txt", facts.id), output.both());
+            match self.parts.workspaces.keep_output(&request.user, Some(workspace), &request.limits, &name, &both) {
+                Ok(kept) => file = Some(kept),
+                Err(error) => facts.warnings.push(format!("the whole output was not kept: {error}")),
             }
-        };
-        assemble(facts, request, ran, captured, file, judged)
+        }
+        assemble(facts, request, ran, recorded, file, judged)
     }
 
-    /// Records an execution that has ended.
-    async fn wrap_up(&self, request: &Request, execution: &mut Execution, open: Open, state: TaskState) {
-        let outcome = serde_json::to_value(&*execution).unwrap_or_default();
-        let Some(record) = open.record(state, outcome) else { return };
+    /// Records an execution that has ended. Returns a warning if that could not be done yet.
+    async fn wrap_up(&self, request: &Request, outcome: Value, open: Open, state: TaskState) -> Option<String> {
+        let record = open.record(state, outcome)?;
         self.parts.tools.after(request, &record).await;
         // The execution of an artifact is recorded in the same store as the artifact.
-        if let Some(why) = open.finish(record, self.parts.artifacts.opened(), &self.records).await {
-            execution.warnings.push(format!("this execution is not in the list of executions yet: {why}"));
-        }
+        let why = open.finish(record, self.parts.artifacts.opened(), &self.records).await?;
+        Some(format!("this execution is not in the list of executions yet: {why}"))
     }
 
     fn calls(&self, request: &Request, facts: &Facts) -> Arc<dyn HostCalls> {

@@ -6,9 +6,10 @@
 mod file;
 mod tape;
 
+use crate::json;
 use crate::request::Request;
 use coracle_store::{MAX_NAME_BYTES, NewTask, SessionRecord, Store, StoreError, TaskEnd, TaskRecord, TaskState};
-use coracle_types::{ErrorCode, Execution, ExecutionId, Failure, SessionId, UserId};
+use coracle_types::{ErrorCode, ExecutionId, Failure, SessionId, UserId};
 pub(crate) use file::{Copy, Shown, checkpoint, entry, stamp, state_files};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -18,10 +19,10 @@ use std::time::SystemTime;
 pub(crate) use tape::{Said, Tape, Taped, digest};
 
 /// Maximum length of a result or output in the log. Of a longer one, the log keeps the beginning and a digest.
-const MAX_RESULT_BYTES: usize = 128 << 10;
+const MAX_RESULT_BYTES: u64 = 128 << 10;
 const MAX_STREAM_BYTES: usize = 64 << 10;
 /// Maximum size of variables that are recorded.
-const MAX_VARS_BYTES: usize = 256 << 10;
+const MAX_VARS_BYTES: u64 = 256 << 10;
 /// Maximum number of calls, and of artifacts, in the record of a task.
 const MAX_LISTED: usize = 1_000;
 
@@ -45,20 +46,21 @@ pub(crate) struct TaskPlace {
 }
 
 impl OpenTask {
-    /// Records that a task begins. The store refuses this if the session has ended.
+    /// Records that a task begins, with its variables unless their JSON is too long. The store refuses this if the
+    /// session has ended.
     pub(crate) async fn begin(
         store: &Arc<dyn Store>,
         request: &Request,
+        vars_bytes: u64,
         session: &SessionRecord,
         execution: &ExecutionId,
     ) -> Result<Self, StoreError> {
-        let vars = serde_json::to_vec(&request.vars).map_or(usize::MAX, |bytes| bytes.len());
         let begun = NewTask {
             execution_id: execution.clone(),
             description: request.description.as_deref().map(|text| head(text, MAX_NAME_BYTES).to_owned()),
             language: request.language,
             code: request.code.clone(),
-            vars: (vars <= MAX_VARS_BYTES).then(|| request.vars.clone()),
+            vars: (vars_bytes <= MAX_VARS_BYTES).then(|| request.vars.clone()),
             started_at: SystemTime::now(),
         };
         let store = Arc::clone(store);
@@ -68,36 +70,29 @@ impl OpenTask {
         Ok(Self { store, place, begun, open: true })
     }
 
-    /// Records the outcome, and returns the task as it is in the log once that is on disk. If the log cannot be written,
-    /// the execution fails.
+    /// Records the outcome, and returns the task as it is in the log once that is on disk, or the failure of an
+    /// execution whose log cannot be written.
     pub(crate) async fn finish(
         mut self,
         state: TaskState,
-        execution: &mut Execution,
+        outcome: Value,
         tape: Option<Tape>,
-    ) -> Option<TaskRecord> {
-        let end = TaskEnd {
-            ended_at: SystemTime::now(),
-            state,
-            outcome: outcome(execution),
-            recording: tape.map(Tape::into_value),
-        };
+    ) -> Result<TaskRecord, Failure> {
+        let end = TaskEnd { ended_at: SystemTime::now(), state, outcome, recording: tape.map(Tape::into_value) };
         let TaskPlace { user, session, number, .. } = self.place.clone();
         match self.store.finish_task(&user, &session, number, &end).await {
             Ok(()) => {
                 self.open = false;
                 let begun = self.begun.clone();
                 let TaskEnd { ended_at, state, outcome, .. } = end;
-                Some(TaskRecord { number, begun, state, ended_at: Some(ended_at), outcome: Some(outcome) })
+                Ok(TaskRecord { number, begun, state, ended_at: Some(ended_at), outcome: Some(outcome) })
             }
             Err(error) => {
                 tracing::error!(%session, number, %error, "cannot write the log of a session");
-                execution.success = false;
-                execution.failure.get_or_insert_with(|| Failure {
+                Err(Failure {
                     error: format!("the code ran, but the log of its session could not be written: {error}"),
                     ..not_logged(&error)
-                });
-                None
+                })
             }
         }
     }
@@ -146,38 +141,58 @@ pub(crate) fn head(text: &str, most: usize) -> &str {
     text.get(..text.floor_char_boundary(most)).unwrap_or_default()
 }
 
-/// The record of an execution. Of long values it has the beginning and a digest, so that two records can be compared.
-pub(crate) fn outcome(execution: &Execution) -> Value {
-    let mut shortened = Map::new();
-    let mut kept = serde_json::to_value(execution).unwrap_or_default();
-    let Some(fields) = kept.as_object_mut() else { return kept };
-    // `output` repeats standard output line by line, and the log does not need the limits.
-    fields.remove("output");
-    fields.remove("limits");
-    if let Some(result) = fields.get("result").map(Value::to_string).filter(|text| text.len() > MAX_RESULT_BYTES) {
-        shortened.insert("result".to_owned(), text_digest(&result).into());
-        let beginning = format!("{}… ({} bytes)", head(&result, 1_000), result.len());
-        fields.insert("result".to_owned(), beginning.into());
-    }
-    for name in ["stdout", "stderr"] {
-        if let Some(Value::String(text)) = fields.get_mut(name)
-            && text.len() > MAX_STREAM_BYTES
-        {
-            shortened.insert(name.to_owned(), text_digest(text).into());
-            *text = format!("{}…", head(text, MAX_STREAM_BYTES));
-        }
-    }
-    for name in ["calls", "artifacts"] {
-        if let Some(Value::Array(list)) = fields.get_mut(name) {
-            list.truncate(MAX_LISTED);
-        }
+/// The record of an execution, from its JSON form. Of long values it has the beginning and a digest, so that two records
+/// can be compared.
+pub(crate) fn outcome(execution: &Value) -> Value {
+    let Some(fields) = execution.as_object() else { return execution.clone() };
+    let (mut kept, mut shortened) = (Map::new(), Map::new());
+    for (name, value) in fields {
+        let value = match (name.as_str(), value) {
+            // `output` repeats standard output line by line, and the log does not need the limits.
+            ("output" | "limits", _) => continue,
+            ("result", result) if json::is_longer(result, MAX_RESULT_BYTES) => {
+                let text = result.to_string();
+                shortened.insert(name.clone(), text_digest(&text).into());
+                format!("{}… ({} bytes)", head(&text, 1_000), text.len()).into()
+            }
+            ("stdout" | "stderr", Value::String(text)) if text.len() > MAX_STREAM_BYTES => {
+                shortened.insert(name.clone(), text_digest(text).into());
+                format!("{}…", head(text, MAX_STREAM_BYTES)).into()
+            }
+            ("calls" | "artifacts", Value::Array(list)) => list.iter().take(MAX_LISTED).cloned().collect(),
+            (_, value) => value.clone(),
+        };
+        kept.insert(name.clone(), value);
     }
     if !shortened.is_empty() {
-        fields.insert("shortened".to_owned(), shortened.into());
+        kept.insert("shortened".to_owned(), shortened.into());
     }
-    kept
+    Value::Object(kept)
 }
 
 pub(crate) fn text_digest(text: &str) -> String {
     hex::encode(Sha256::digest(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_LISTED, MAX_RESULT_BYTES, MAX_STREAM_BYTES, outcome, text_digest};
+    use serde_json::{Value, json};
+
+    #[test]
+    fn short_values_are_recorded_as_they_are_and_long_ones_by_their_digest() {
+        let short = json!({ "success": true, "result": [1], "stdout": "a\n", "stderr": "", "calls": [], "limits": {} });
+        let mut expected = short.clone();
+        expected.as_object_mut().unwrap().remove("limits");
+        assert_eq!(outcome(&short), expected);
+
+        let (printed, result) = ("é".repeat(MAX_STREAM_BYTES), "x".repeat(MAX_RESULT_BYTES as usize));
+        let calls: Vec<Value> = (0..MAX_LISTED + 5).map(Value::from).collect();
+        let long = json!({ "result": result, "stdout": printed, "output": [printed], "calls": calls });
+        let kept = outcome(&long);
+        assert_eq!(kept["shortened"]["stdout"], text_digest(&printed));
+        assert_eq!(kept["shortened"]["result"], text_digest(&long["result"].to_string()));
+        assert_eq!(kept["calls"].as_array().unwrap().len(), MAX_LISTED);
+        assert!(kept.get("output").is_none() && kept.to_string().len() < 2 * MAX_STREAM_BYTES);
+    }
 }

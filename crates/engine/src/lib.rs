@@ -33,6 +33,7 @@ mod housekeeping;
 mod ids;
 mod in_process;
 mod journal;
+mod json;
 mod ledger;
 mod outbox;
 mod records;
@@ -52,6 +53,7 @@ mod waiting;
 mod workspace;
 
 pub use artifacts::{ArtifactError, Lasting, OpenStore, content_type, percent_decoded, percent_encoded};
+pub use capture::{Output, left_out, output_lines};
 pub use coracle_store::{ArtifactRecord, ArtifactUsage, ArtifactVersion};
 pub use embedder::{EmbedError, Embedder};
 pub use engine::{Engine, EngineConfig};

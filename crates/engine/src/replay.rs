@@ -155,7 +155,7 @@ async fn replay_one(
     let mut facts = Facts::new(request);
     let parts = executor.parts();
     facts.tools.inventory = parts.tools.inventory(&request.user, Listing::For(&request.code)).await;
-    let mut capture = Capture::new(None, request.limits.output_tokens, request.limits.output_bytes);
+    let mut capture = Capture::new(None, request.limits.output_bytes);
     let restarted = task.outcome.as_ref().and_then(|outcome| outcome.get("session_restarted"));
     if restarted.is_some() {
         *live = None;
@@ -178,7 +178,8 @@ async fn replay_one(
             ran
         }
     };
-    outcome(&executor.finished(facts, request, ran, capture.finish(), workspace))
+    let execution = executor.finished(facts, request, ran, &capture.finish(), workspace);
+    outcome(&serde_json::to_value(&execution).unwrap_or_default())
 }
 
 /// Answers from the recording.

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 pub const MAX_CODE_BYTES: usize = 1 << 20;
 
 /// Maximum size of the variables of a request, as JSON.
-pub(crate) const MAX_VARS_BYTES: usize = 4 << 20;
+pub(crate) const MAX_VARS_BYTES: u64 = 4 << 20;
 
 /// A request to run code.
 #[derive(Clone, Debug)]

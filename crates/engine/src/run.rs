@@ -3,6 +3,7 @@
 use crate::capture::{Capture, TooMuchOutput};
 use crate::clock::Clock;
 use crate::host_calls::{HostCallError, HostCalls};
+use crate::json;
 use crate::outbox::Outbox;
 use crate::request::Request;
 use crate::verdict::{Ending, Known};
@@ -23,7 +24,7 @@ const RESULT_BYTES: u64 = 1 << 20;
 
 /// Maximum size of a result that the guest may send; a larger one violates the protocol. Twice the limit, because both
 /// sides may format the same value differently.
-const MAX_RESULT_BYTES: usize = 2 << 20;
+const MAX_RESULT_BYTES: u64 = 2 << 20;
 
 /// Maximum number of calls of one execution that are answered at once; the guest waits for the others.
 const CALLS_AT_ONCE: usize = 32;
@@ -294,7 +295,7 @@ impl Run<'_> {
                 if ok == error.is_some() || ok && exit_code != 0 {
                     return Err(Ending::Protocol("an answer that is both success and failure, or neither".to_owned()));
                 }
-                if longer_than(&result, MAX_RESULT_BYTES) {
+                if json::is_longer(&result, MAX_RESULT_BYTES) {
                     return Err(Ending::Protocol(format!("a result of more than {RESULT_BYTES} bytes")));
                 }
                 self.result = (!result.is_null()).then_some(result);
@@ -323,22 +324,6 @@ impl Run<'_> {
             FromGuest::Ready { .. } => Err(Ending::Protocol("ready, for the second time".to_owned())),
         }
     }
-}
-
-/// Whether a value is longer than this many bytes as JSON. Writes nothing, and stops at the limit.
-fn longer_than(value: &Value, most: usize) -> bool {
-    struct Room(usize);
-    impl std::io::Write for Room {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0 = self.0.checked_sub(bytes.len()).ok_or(std::io::ErrorKind::FileTooLarge)?;
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-    serde_json::to_writer(Room(most), value).is_err()
 }
 
 async fn answer(calls: &dyn HostCalls, id: u64, method: String, params: Map<String, Value>) -> Reply {

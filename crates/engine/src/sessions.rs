@@ -120,14 +120,15 @@ impl Sessions {
         self.store.open_session(user, &id, label, SystemTime::now()).await.map_err(|error| not_logged(&error))
     }
 
-    /// Records that a task begins, and remembers its session.
+    /// Records that a task begins, and remembers its session. `vars_bytes` is the size of the variables as JSON.
     pub(crate) async fn begin_task(
         &self,
         request: &Request,
+        vars_bytes: u64,
         session: &SessionRecord,
         execution: &ExecutionId,
     ) -> Result<OpenTask, StoreError> {
-        let task = OpenTask::begin(&self.store, request, session, execution).await?;
+        let task = OpenTask::begin(&self.store, request, vars_bytes, session, execution).await?;
         let tasks = task.place.number;
         self.interpreters.remember(&request.user, SessionRecord { tasks, ..session.clone() });
         Ok(task)

@@ -248,7 +248,7 @@ impl Skills {
     /// Runs code that can call skills.
     async fn execute(self: &Arc<Self>, mut request: Request) -> Execution {
         request.calls = self.answering(&request);
-        self.executor.execute(request).await
+        self.executor.execute(request).await.0
     }
 
     fn turn(&self, user: &UserId) -> Arc<tokio::sync::Mutex<()>> {

@@ -2,6 +2,7 @@
 
 #![expect(deprecated, reason = "clients and servers of earlier revisions log, sample and list roots")]
 
+mod budget;
 mod client_requests;
 mod code;
 mod code_request;

@@ -29,3 +29,14 @@ fn every_operation_has_a_unique_id() {
     different.dedup();
     assert_eq!(different.len(), names.len(), "{names:?}");
 }
+
+/// The attributes of a schema cannot be made from the table of limits.
+#[test]
+fn limits_of_a_request_are_those_of_the_table() {
+    let document: serde_json::Value = serde_json::from_str(&coracle_server::openapi_document()).unwrap();
+    let request = &document["components"]["schemas"]["CodeRequest"]["properties"];
+    let memory = coracle_types::LIMITS.iter().find(|limit| limit.name == "memory_mb").unwrap();
+    assert_eq!(request["memory_mb"]["minimum"], memory.least);
+    let most = format!("at most {}.", coracle_types::MAX_SECONDS);
+    assert!(request["timeout_seconds"]["description"].as_str().unwrap().contains(&most));
+}

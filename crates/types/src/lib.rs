@@ -21,7 +21,7 @@ pub use event::{Event, OutputStream};
 pub use execution::{Artifact, ArtifactUri, Execution, Failure, LimitsReport, Preview, ToolCall};
 pub use id::{ArtifactId, ExecutionId, IdError, ServerName, SessionId, UserId};
 pub use language::{Language, UnknownLanguage};
-pub use limits::{Enforced, LimitError, Limits, Mechanism};
+pub use limits::{Enforced, LIMITS, Limit, LimitError, Limits, MAX_SECONDS, Mechanism, Unit};
 pub use python::PythonInterpreter;
 pub use schema::Schema;
 pub use secret::Secret;

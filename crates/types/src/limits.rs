@@ -1,52 +1,96 @@
 use serde::{Deserialize, Serialize};
 
-/// The limits of one execution. Every field has a hard maximum, see [`Limits::check`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Limits {
-    /// Wall-clock time, in milliseconds.
-    pub wall_ms: u64,
-    /// Memory of the whole process tree, in MB of 10^6 bytes.
-    pub memory_mb: u64,
-    /// Number of processes and threads at the same time.
-    pub processes: u64,
-    /// Open files of one process.
-    pub open_files: u64,
-    /// Size of one file, in MB.
-    pub file_mb: u64,
-    /// Size of the workspace, in MB.
-    pub workspace_mb: u64,
-    /// Number of files and folders in the workspace, and separately in the artifacts.
-    pub workspace_files: u64,
-    /// Size of the private `/tmp`, in MB.
-    pub tmp_mb: u64,
-    /// Size of the artifacts of one sandbox, in MB.
-    pub artifacts_mb: u64,
-    /// Bytes that the code may print to both streams together. The code is killed when it prints more.
-    pub output_bytes: u64,
-    /// Tokens of output that a model sees. The complete output is in a file.
-    pub output_tokens: u64,
-    /// Number of tool calls.
-    pub calls: u64,
+/// A day: the maximum of every time limit, in seconds.
+pub const MAX_SECONDS: f64 = 86_400.0;
+/// The same in milliseconds.
+const DAY: u64 = 86_400_000;
+
+/// Defines [`Limits`] and [`LIMITS`]: name, unit, default, minimum, maximum, description, and remarks if there are any.
+macro_rules! limits {
+    ($($name:ident: $unit:ident, $default:expr, $least:expr, $most:expr, $what:literal $(, $remarks:literal)?;)*) => {
+        /// The limits of one execution. Every field has a hard maximum, see [`LIMITS`] and [`Limits::check`].
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct Limits {
+            $(
+                #[doc = concat!($what, ".", $(" ", $remarks)?)]
+                pub $name: u64,
+            )*
+        }
+
+        impl Default for Limits {
+            fn default() -> Self {
+                Self { $($name: $default),* }
+            }
+        }
+
+        /// The limits of an execution. Settings, their schema and reference, and checks are made from this table.
+        pub const LIMITS: &[Limit] = &[$(Limit {
+            name: stringify!($name),
+            unit: Unit::$unit,
+            default: $default,
+            least: $least,
+            most: $most,
+            what: $what,
+            remarks: concat!($($remarks)?),
+            get: |limits| limits.$name,
+            set: |limits, value| limits.$name = value,
+        }),*];
+    };
 }
 
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            wall_ms: 30_000,
-            memory_mb: 500,
-            processes: 64,
-            open_files: 256,
-            file_mb: 512,
-            workspace_mb: 1_074,
-            workspace_files: 100_000,
-            tmp_mb: 100,
-            artifacts_mb: 256,
-            output_bytes: 16 << 20,
-            output_tokens: 10_000,
-            calls: 1_000,
-        }
-    }
+limits! {
+    wall_ms: Milliseconds, 30_000, 1, DAY, "Maximum wall-clock time";
+    memory_mb: Megabytes, 500, 32, 1 << 20, "Maximum memory of the whole process tree";
+    processes: Count, 64, 4, 32_768, "Maximum number of concurrent processes and threads";
+    open_files: Count, 256, 16, 65_536, "Maximum number of open files per process";
+    file_mb: Megabytes, 512, 1, 1 << 20, "Maximum size of one file";
+    workspace_mb: Megabytes, 1_074, 1, 1 << 24, "Maximum size of the workspace";
+    workspace_files: Count, 100_000, 16, 100_000_000,
+        "Maximum number of files and folders in the workspace, and as many in the artifacts";
+    tmp_mb: Megabytes, 100, 1, 1 << 20, "Maximum size of the private `/tmp`";
+    artifacts_mb: Megabytes, 256, 1, 1 << 24, "Maximum size of the artifacts of one sandbox";
+    output_bytes: Bytes, 16 << 20, 1024, 1 << 30, "Maximum output on stdout and stderr together",
+        "Code that prints more is terminated.";
+    output_tokens: Count, 10_000, 16, 1_000_000,
+        "Maximum number of output tokens returned to a model; the rest is saved to a file";
+    calls: Count, 1_000, 0, 1_000_000, "Maximum number of tool calls";
+}
+
+/// One row of [`LIMITS`].
+#[derive(Clone, Copy, Debug)]
+pub struct Limit {
+    /// The name of the field in [`Limits`].
+    pub name: &'static str,
+    /// The unit of its value.
+    pub unit: Unit,
+    /// The default.
+    pub default: u64,
+    /// The minimum.
+    pub least: u64,
+    /// The maximum.
+    pub most: u64,
+    /// What is limited, without the unit and without a full stop.
+    pub what: &'static str,
+    /// Further sentences, or nothing.
+    pub remarks: &'static str,
+    /// Reads the field.
+    pub get: fn(&Limits) -> u64,
+    /// Writes the field.
+    pub set: fn(&mut Limits, u64),
+}
+
+/// The unit of a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Thousandths of a second.
+    Milliseconds,
+    /// 10^6 bytes.
+    Megabytes,
+    /// Bytes.
+    Bytes,
+    /// A number of what the description names.
+    Count,
 }
 
 /// A limit that is out of range.
@@ -66,27 +110,19 @@ pub struct LimitError {
 impl Limits {
     /// Rejects values that cannot work or are unreasonably large.
     pub fn check(&self) -> Result<(), LimitError> {
-        let day = 24 * 3600 * 1000;
-        let table = [
-            ("wall_ms", self.wall_ms, 1, day),
-            ("memory_mb", self.memory_mb, 32, 1 << 20),
-            ("processes", self.processes, 4, 32_768),
-            ("open_files", self.open_files, 16, 65_536),
-            ("file_mb", self.file_mb, 1, 1 << 20),
-            ("workspace_mb", self.workspace_mb, 1, 1 << 24),
-            ("workspace_files", self.workspace_files, 16, 100_000_000),
-            ("tmp_mb", self.tmp_mb, 1, 1 << 20),
-            ("artifacts_mb", self.artifacts_mb, 1, 1 << 24),
-            ("output_bytes", self.output_bytes, 1024, 1 << 30),
-            ("output_tokens", self.output_tokens, 16, 1_000_000),
-            ("calls", self.calls, 0, 1_000_000),
-        ];
-        for (name, value, least, most) in table {
-            if !(least..=most).contains(&value) {
-                return Err(LimitError { name, value, least, most });
+        for Limit { name, least, most, get, .. } in LIMITS {
+            let value = get(self);
+            if !(*least..=*most).contains(&value) {
+                return Err(LimitError { name, value, least: *least, most: *most });
             }
         }
         Ok(())
+    }
+
+    /// Converts a time limit from seconds to milliseconds. `None` if it is not greater than 0 and at most
+    /// [`MAX_SECONDS`].
+    pub fn wall_ms_of(seconds: f64) -> Option<u64> {
+        (seconds > 0.0 && seconds <= MAX_SECONDS).then(|| ((seconds * 1e3).round() as u64).max(1))
     }
 
     /// Memory in bytes.
@@ -136,4 +172,46 @@ pub struct Enforced {
     pub tmp: Mechanism,
     /// Bytes printed.
     pub output: Mechanism,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LIMITS, Limits, MAX_SECONDS};
+
+    #[test]
+    fn defaults_and_bounds_pass_the_check_and_what_is_beyond_does_not() {
+        Limits::default().check().unwrap();
+        for limit in LIMITS {
+            let with = |value| {
+                let mut limits = Limits::default();
+                (limit.set)(&mut limits, value);
+                assert_eq!((limit.get)(&limits), value, "{}", limit.name);
+                limits.check()
+            };
+            assert_eq!((limit.get)(&Limits::default()), limit.default);
+            assert_eq!((with(limit.least), with(limit.most)), (Ok(()), Ok(())), "{}", limit.name);
+            assert_eq!(with(limit.most + 1).unwrap_err().name, limit.name);
+            if let Some(less) = limit.least.checked_sub(1) {
+                assert_eq!(with(less).unwrap_err().name, limit.name);
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_those_of_the_fields() {
+        let fields = serde_json::to_value(Limits::default()).unwrap();
+        let mut names: Vec<&str> = LIMITS.iter().map(|limit| limit.name).collect();
+        names.sort_unstable();
+        assert!(fields.as_object().unwrap().keys().eq(names));
+    }
+
+    #[test]
+    fn time_is_at_most_a_day() {
+        let wall = LIMITS.iter().find(|limit| limit.name == "wall_ms").unwrap();
+        assert_eq!(Limits::wall_ms_of(MAX_SECONDS), Some(wall.most));
+        assert_eq!(Limits::wall_ms_of(0.000_1), Some(wall.least));
+        for wrong in [0.0, -1.0, f64::NAN, f64::INFINITY, MAX_SECONDS + 0.1] {
+            assert_eq!(Limits::wall_ms_of(wrong), None, "{wrong}");
+        }
+    }
 }

@@ -2,7 +2,8 @@
 
 use coracle_testing::lab::{Lab, error_code};
 use coracle_types::Language::{Bash, Python};
-use coracle_types::{ErrorCode, Execution, Limits, UserId};
+use coracle_types::{ErrorCode, Limits, UserId};
+use futures::future::join_all;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -205,23 +206,6 @@ async fn executions_of_one_session_take_turns() {
     assert_eq!((error_code(&slow), error_code(&hasty)), (None, Some(ErrorCode::Timeout)));
     assert_eq!(in_session(&lab, "s", "len(log)").await, (Some(16.into()), false));
     lab.close().await;
-}
-
-async fn join_all(runs: impl Iterator<Item = impl Future<Output = Execution>>) -> Vec<Execution> {
-    let mut runs: Vec<_> = runs.map(Box::pin).collect();
-    let mut done = Vec::new();
-    std::future::poll_fn(|context| {
-        runs.retain_mut(|run| match run.as_mut().poll(context) {
-            std::task::Poll::Ready(execution) => {
-                done.push(execution);
-                false
-            }
-            std::task::Poll::Pending => true,
-        });
-        if runs.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
-    })
-    .await;
-    done
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,8 @@
 //! Tool searches made by sandboxed code.
 
-use super::{Broker, json_length};
+use super::Broker;
 use crate::host_calls::{HostCallError, refused};
+use crate::json;
 use crate::toolbox::{Inventory, Listing, ToolSearch};
 use coracle_catalog::Level;
 use serde::Deserialize;
@@ -53,7 +54,7 @@ impl Broker {
         let found = self.toolbox.search_for_code(&self.caller.user, inventory, search).await;
         let found = found.map_err(|problem| refused("invalid_request", &problem))?;
         let answer = Value::Array(found.into_iter().map(|tool| tool.value).collect());
-        self.fits(json_length(&answer), LESS)?;
+        self.fits(json::length(&answer), LESS)?;
         Ok(answer)
     }
 

@@ -1,4 +1,4 @@
-use crate::capture::Captured;
+use crate::capture::{Output, Recorded};
 use crate::clock::Clock;
 use crate::ids::new_execution_id;
 use crate::journal::{OpenTask, Tape, shown_name};
@@ -19,6 +19,8 @@ use tokio::time::Instant;
 /// State of an execution while it runs.
 pub(crate) struct Facts {
     pub(super) id: ExecutionId,
+    /// The size of the variables as JSON.
+    pub(super) vars_bytes: u64,
     started: Instant,
     pub(super) restarted: bool,
     pub(super) artifacts: Vec<Artifact>,
@@ -45,6 +47,7 @@ impl Facts {
     pub(crate) fn new(request: &Request) -> Self {
         Self {
             id: new_execution_id(),
+            vars_bytes: 0,
             started: Instant::now(),
             restarted: false,
             artifacts: Vec::new(),
@@ -84,10 +87,11 @@ impl Facts {
     }
 }
 
-/// The answer to a request that is refused.
-pub(super) fn refused(facts: Facts, request: &Request, failure: Failure) -> Execution {
-    let captured = Captured { stdout: String::new(), stderr: String::new(), output: Vec::new(), overflow: None };
-    assemble(facts, request, Ran::not_at_all(Ending::Cancelled), captured, None, (1, Some(failure)))
+/// The answer to a request that is refused, without output.
+pub(super) fn nothing_ran(facts: Facts, request: &Request, failure: Failure) -> (Execution, Output) {
+    let recorded = Recorded { is_whole: true, ..Recorded::default() };
+    let ran = Ran::not_at_all(Ending::Cancelled);
+    (assemble(facts, request, ran, recorded, None, (1, Some(failure))), Output::default())
 }
 
 /// The answer to a request: `judged` is its exit code, and its failure if it failed.
@@ -95,7 +99,7 @@ pub(super) fn assemble(
     facts: Facts,
     request: &Request,
     ran: Ran,
-    captured: Captured,
+    recorded: Recorded,
     output_file: Option<String>,
     judged: (i32, Option<Failure>),
 ) -> Execution {
@@ -112,10 +116,10 @@ pub(super) fn assemble(
         language: request.language,
         success: failure.is_none(),
         result: ran.result,
-        truncated: ran.result_truncated || output_file.is_some(),
-        output: captured.output,
-        stdout: captured.stdout,
-        stderr: captured.stderr,
+        truncated: ran.result_truncated || !recorded.is_whole,
+        output: recorded.lines(),
+        stdout: recorded.stdout,
+        stderr: recorded.stderr,
         exit_code,
         execution_time_ms: facts.started.elapsed().as_secs_f64() * 1e3,
         output_file,

@@ -1,12 +1,13 @@
 //! Requests that are refused before any code runs.
 
+use crate::json;
 use crate::request::{MAX_CODE_BYTES, MAX_VARS_BYTES, Request};
 use crate::verdict::invalid;
 use coracle_types::{ErrorCode, Failure};
 use std::path::Path;
 
-/// Checks that a request is valid and small enough.
-pub(super) fn check(request: &Request) -> Result<(), Failure> {
+/// Checks that a request is valid and small enough. Returns the size of its variables as JSON.
+pub(super) fn check(request: &Request) -> Result<u64, Failure> {
     request.limits.check().map_err(|error| invalid(error.to_string()))?;
     if request.code.len() > MAX_CODE_BYTES {
         let failure =
@@ -19,11 +20,11 @@ pub(super) fn check(request: &Request) -> Result<(), Failure> {
     if request.code.contains('\0') {
         return Err(invalid("the code contains a NUL byte"));
     }
-    let vars = serde_json::to_vec(&request.vars).map_or(usize::MAX, |bytes| bytes.len());
+    let vars = json::length(&request.vars);
     if vars > MAX_VARS_BYTES {
         return Err(invalid(format!("the variables are {vars} bytes long: at most {MAX_VARS_BYTES} are taken")));
     }
-    Ok(())
+    Ok(vars)
 }
 
 pub(super) fn too_many_sessions(most: usize) -> Failure {

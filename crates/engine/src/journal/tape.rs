@@ -1,11 +1,12 @@
 //! Records the answers of the host to the calls of one execution.
 
 use crate::host_calls::{HostCallError, HostCalls, TOOL};
+use crate::json;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Maximum length of an answer that is recorded.
 const MAX_ANSWER_BYTES: usize = 256 << 10;
@@ -51,6 +52,12 @@ struct Kept {
     missed: usize,
 }
 
+impl Kept {
+    fn has_room(&self) -> bool {
+        self.bytes + ENTRY_BYTES <= MAX_TAPE_BYTES
+    }
+}
+
 impl Tape {
     /// Passes calls on, and records the answers.
     pub(crate) fn around(&self, calls: Arc<dyn HostCalls>) -> Arc<dyn HostCalls> {
@@ -59,7 +66,7 @@ impl Tape {
 
     /// The form that is stored.
     pub(crate) fn into_value(self) -> Value {
-        let kept = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let kept = std::mem::take(&mut *self.lock());
         json!({ "calls": kept.entries, "missed": kept.missed })
     }
 
@@ -69,14 +76,23 @@ impl Tape {
         (entries.unwrap_or_default(), stored.get("missed").and_then(Value::as_u64).unwrap_or_default())
     }
 
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether another call can be recorded. Once there is no room, there never is.
+    fn has_room(&self) -> bool {
+        self.lock().has_room()
+    }
+
     fn keep(&self, what: String, digest: String, outcome: &Result<Value, HostCallError>) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.bytes + ENTRY_BYTES > MAX_TAPE_BYTES {
+        let mut kept = self.lock();
+        if !kept.has_room() {
             kept.missed += 1;
             return;
         }
         let bytes = match outcome {
-            Ok(answer) => serde_json::to_vec(answer).map_or(usize::MAX, |text| text.len()),
+            Ok(answer) => usize::try_from(json::length(answer)).unwrap_or(usize::MAX),
             Err(error) => error.message.len(),
         };
         let fits = bytes <= MAX_ANSWER_BYTES && kept.bytes + ENTRY_BYTES + bytes <= MAX_TAPE_BYTES;
@@ -99,21 +115,8 @@ pub(crate) fn digest(method: &str, params: &Map<String, Value>) -> (String, Stri
     let mut hash = Sha256::new();
     hash.update(method);
     hash.update([0]);
-    hash.update(canonical(&Value::Object(params.clone())).to_string());
+    json::hash(&mut hash, params);
     (what.chars().take(MAX_NAME_CHARS).collect(), hex::encode(hash.finalize()))
-}
-
-/// Sorts the members of all objects by name.
-fn canonical(value: &Value) -> Value {
-    match value {
-        Value::Object(fields) => {
-            let mut sorted: Vec<(&String, &Value)> = fields.iter().collect();
-            sorted.sort_by_key(|(name, _)| *name);
-            sorted.into_iter().map(|(name, value)| (name.clone(), canonical(value))).collect()
-        }
-        Value::Array(values) => values.iter().map(canonical).collect(),
-        other => other.clone(),
-    }
 }
 
 #[derive(Debug)]
@@ -125,9 +128,13 @@ struct Recorder {
 #[async_trait]
 impl HostCalls for Recorder {
     async fn call(&self, method: String, params: Map<String, Value>) -> Result<Value, HostCallError> {
-        let (what, digest) = digest(&method, &params);
+        // Calls that will not be recorded are not hashed.
+        let named = self.tape.has_room().then(|| digest(&method, &params));
         let outcome = self.calls.call(method, params).await;
-        self.tape.keep(what, digest, &outcome);
+        match named {
+            Some((what, digest)) => self.tape.keep(what, digest, &outcome),
+            None => self.tape.lock().missed += 1,
+        }
         outcome
     }
 }
@@ -144,6 +151,13 @@ mod tests {
         assert_eq!(one.0, "s.t");
         assert_eq!(one, of(json!({"tool": "t", "server": "s", "arguments": {"b": {"d": 3, "c": 2}, "a": 1}})));
         assert_ne!(one, of(json!({"tool": "t", "server": "s", "arguments": {"b": {"d": 3, "c": 2}, "a": 2}})));
+    }
+
+    #[test]
+    fn digests_of_recordings_stay_as_they_are() {
+        let params = json!({"tool": "t", "server": "s", "arguments": {"b": {"d": 3, "c": 2.5}, "a": "é\n"}});
+        let known = "66e32b685b7617c107170d7a0f9cb0439db717556171c4dcc47beaf5a30221b8";
+        assert_eq!(digest("tool", params.as_object().unwrap()).1, known);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `execute_code`, `execute_bash`, and the tools that are implemented as a small program in the sandbox.
 
+use super::budget::Budget;
 use super::code_request::{CodeRequest, milliseconds, with_defaults};
 use super::progress::Progress;
 use super::run::{Call, Run};
@@ -54,9 +55,10 @@ async fn execute(
     kind: Kind,
     read: fn(&Frontend, &CallToolRequestParams) -> Result<Request, String>,
 ) -> Result<CallToolResponse, ErrorData> {
-    let call = Call::of(&frontend.user(), &request);
-    if let Some(resumed) = frontend.parked.resume(&request, &call) {
-        return resumed?.of(&context).follow(frontend.client(), &call, &context).await;
+    let user = frontend.user();
+    let call = Call { user: &user, request: &request };
+    if let Some(resumed) = frontend.parked.resume(call) {
+        return resumed?.of(&context).follow(frontend.client(), call, &context).await;
     }
     let mut code = match read(frontend, &request) {
         Ok(code) => code,
@@ -69,14 +71,14 @@ async fn execute(
         code.approver = client;
         let frontend = frontend.clone();
         async move {
-            let execution = frontend.execute(code).await;
+            let (execution, output) = frontend.execute_with_output(code).await;
             Ok(match kind {
-                Kind::Code => render::of_code(&frontend, execution).await.into(),
-                Kind::Bash => render::of_bash(&frontend, execution).into(),
+                Kind::Code => render::of_code(&frontend, execution, &output).await.into(),
+                Kind::Bash => render::of_bash(&frontend, execution, &output).into(),
             })
         }
     });
-    run.follow(frontend.client(), &call, &context).await
+    run.follow(frontend.client(), call, &context).await
 }
 
 fn code_request(frontend: &Frontend, request: &CallToolRequestParams) -> Result<Request, String> {
@@ -153,7 +155,7 @@ pub(crate) async fn program(
     request.cancel = cancel;
     request.approver = Arc::new(NobodyToAsk);
     let execution = frontend.execute(request).await;
-    let budget = usize::try_from(execution.limits.requested.output_tokens).unwrap_or(usize::MAX);
+    let budget = Budget::of(&execution.limits.requested).whole;
     if let Some(failure) = execution.failure {
         return refusal(failure.error);
     }

@@ -2,14 +2,11 @@
 
 use super::frontend::Frontend;
 use coracle_engine::Request;
-use coracle_types::{Language, SessionId};
+use coracle_types::{Language, Limits, MAX_SECONDS, SessionId};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::path::Path;
 use utoipa::ToSchema;
-
-/// Maximum time limit in seconds: one day.
-const MAX_SECONDS: f64 = 86_400.0;
 
 /// Code to execute, with its limits
 #[derive(Deserialize, ToSchema)]
@@ -30,7 +27,7 @@ pub(crate) struct CodeRequest {
     timeout_seconds: Option<f64>,
     /// Memory limit in megabytes. Defaults to the configured limit and is capped by the guardrails.
     #[serde(default)]
-    #[schema(minimum = 1)]
+    #[schema(minimum = 32)]
     memory_mb: Option<u64>,
     /// Session to run in, by ID or name. Executions in a session share variables. An unused name starts a session with
     /// that name, `new` starts one without a name, and without this field the code runs outside any session.
@@ -76,8 +73,6 @@ pub(crate) fn with_defaults(frontend: &Frontend, language: Language, code: Strin
 
 /// Converts a time limit; `name` is the field's, for the error.
 pub(crate) fn milliseconds(name: &str, seconds: f64) -> Result<u64, String> {
-    if seconds.is_finite() && seconds > 0.0 && seconds <= MAX_SECONDS {
-        return Ok(((seconds * 1e3).round() as u64).max(1));
-    }
-    Err(format!("{name} is {seconds}: it must be greater than 0 and at most {MAX_SECONDS}"))
+    Limits::wall_ms_of(seconds)
+        .ok_or_else(|| format!("{name} is {seconds}: it must be greater than 0 and at most {MAX_SECONDS}"))
 }

@@ -1,6 +1,7 @@
 //! Definitions of Coracle's own tools. Every word here costs tokens in every conversation.
 
 use crate::profile::Profile;
+use coracle_types::Limits;
 use rmcp::model::{Tool, ToolAnnotations};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -109,13 +110,14 @@ fn object(properties: &Value, required: &[&str]) -> Value {
 }
 
 fn execute_code(profile: Profile) -> Definition {
+    let defaults = Limits::default();
     let input = object(
         &json!({
             "code": typed("string"),
             "language": { "enum": ["python", "typescript", "bash"], "default": "python" },
             "context_vars": { "type": "object", "description": "variables to set" },
-            "timeout_seconds": { "type": "number", "default": 30 },
-            "memory_mb": { "type": "integer", "default": 500 },
+            "timeout_seconds": { "type": "number", "default": defaults.wall_ms / 1000 },
+            "memory_mb": { "type": "integer", "default": defaults.memory_mb },
             "session": { "type": "string", "description": "any name: keeps variables for the next call" },
             "description": typed("string"),
         }),
@@ -172,7 +174,7 @@ fn all(profile: Profile) -> Vec<Definition> {
         name: "execute_bash",
         description: "Run a bash command in the sandbox, in /workspace. `tool SERVER TOOL --argument value` calls a tool.",
         input: object(
-            &json!({ "command": typed("string"), "timeout": { "type": "number", "default": 30 } }),
+            &json!({ "command": typed("string"), "timeout": { "type": "number", "default": Limits::default().wall_ms / 1000 } }),
             &["command"],
         ),
         output: Some(object(

@@ -1,5 +1,6 @@
 //! The workspace as tools and resources: files and state, without a sandbox.
 
+use super::budget::Budget;
 use super::{arguments, refusal, render, token_count};
 use crate::mcp::Frontend;
 use base64::Engine as _;
@@ -185,7 +186,7 @@ pub(crate) async fn read_workspace_file(
     let Ok(content) = String::from_utf8(bytes) else {
         return Ok(refusal(format!("{filename} is not text: process it with execute_code")));
     };
-    let budget = usize::try_from(frontend.options.settings.limits().output_tokens).unwrap_or(usize::MAX);
+    let budget = Budget::of(&frontend.options.settings.limits()).whole;
     let mut fields = json!({ "success": true, "filename": filename, "content": content, "size": info.bytes });
     if token_count::fits(&content, budget) {
         return Ok(succeeded(content, fields));
@@ -296,7 +297,7 @@ pub(crate) async fn get_state(frontend: &Frontend, request: &CallToolRequestPara
     let value: Value = serde_json::from_slice(&bytes)
         .map_err(|error| format!("{} is not valid JSON ({error}): save_state replaces it", plain(&file.path)))?;
     let text = value.to_string();
-    let budget = usize::try_from(frontend.options.settings.limits().output_tokens).unwrap_or(usize::MAX);
+    let budget = Budget::of(&frontend.options.settings.limits()).whole;
     if !token_count::fits(&text, budget) {
         return Err(format!(
             "the state {} has {} bytes and is too large to return: read {} with execute_code",

@@ -7,7 +7,7 @@ use crate::metrics::Metrics;
 use crate::profile::Profile;
 use axum::http::request::Parts;
 use coracle_config::Settings;
-use coracle_engine::{Engine, Inventory, Listing, Request, Toolbox};
+use coracle_engine::{Engine, Inventory, Listing, Output, Request, Toolbox};
 use coracle_types::{Execution, UserId};
 use rmcp::ErrorData;
 use rmcp::model::Extensions;
@@ -102,11 +102,16 @@ impl Frontend {
 
     /// Runs code and updates the metrics.
     pub(crate) async fn execute(&self, request: Request) -> Execution {
+        self.execute_with_output(request).await.0
+    }
+
+    /// The same, with all output of the code.
+    pub(crate) async fn execute_with_output(&self, request: Request) -> (Execution, Output) {
         let under_way = self.metrics.begin();
-        let execution = self.engine.execute(request).await;
+        let (execution, output) = self.engine.execute_with_output(request).await;
         drop(under_way);
         self.metrics.ended(&execution);
-        execution
+        (execution, output)
     }
 
     /// Names of Coracle's own tools that clients see.

@@ -1,13 +1,16 @@
 //! Renders an execution for a model: within a token budget, without the code, and with one line per call.
 
+use super::budget::{self, Budget};
 use super::{shape, token_count};
 use crate::mcp::Frontend;
 use crate::profile::Profile;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use coracle_engine::{Output, output_lines};
 use coracle_types::{Artifact, Execution, ToolCall};
 use rmcp::model::{CallToolResult, ContentBlock, Resource};
 use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 /// Maximum number of calls that are listed; others are counted.
@@ -21,26 +24,29 @@ const MAX_IMAGE_BYTES: u64 = 1 << 20;
 /// Execution whose texts fit the budget.
 struct Fitted {
     execution: Execution,
+    /// The result, or its summary, as text.
+    result: Option<String>,
     /// File with the complete result, if the result is a summary.
     result_file: Option<String>,
 }
 
 /// Result of `execute_code`.
-pub(crate) async fn of_code(frontend: &Frontend, execution: Execution) -> CallToolResult {
-    let fitted = fit(frontend, execution);
-    let structured = match frontend.options.profile {
-        Profile::Full => whole(&fitted),
-        Profile::Code | Profile::Direct => compact(&fitted),
-    };
+pub(crate) async fn of_code(frontend: &Frontend, execution: Execution, output: &Output) -> CallToolResult {
+    let fitted = fit(frontend, execution, output);
     let mut content = vec![ContentBlock::text(text(&fitted))];
     content.extend(images_and_links(frontend, &fitted.execution.artifacts).await);
-    answer(content, structured, !fitted.execution.success)
+    let failed = !fitted.execution.success;
+    let structured = match frontend.options.profile {
+        Profile::Full => whole(&fitted),
+        Profile::Code | Profile::Direct => compact(fitted),
+    };
+    answer(content, structured, failed)
 }
 
 /// Result of `execute_bash`.
-pub(crate) fn of_bash(frontend: &Frontend, execution: Execution) -> CallToolResult {
+pub(crate) fn of_bash(frontend: &Frontend, execution: Execution, output: &Output) -> CallToolResult {
     use coracle_types::ErrorCode::{Exception, Output, Syntax};
-    let Fitted { execution, .. } = fit(frontend, execution);
+    let Fitted { execution, .. } = fit(frontend, execution, output);
     // The exit code describes how a command ended. Other failures come from the sandbox.
     let failure =
         execution.failure.as_ref().filter(|failure| !matches!(failure.error_code, Exception | Syntax | Output));
@@ -60,79 +66,91 @@ pub(crate) fn answer(content: Vec<ContentBlock>, structured: Value, failed: bool
     result
 }
 
-/// Shortens what exceeds the budget and keeps the complete text in the workspace.
-fn fit(frontend: &Frontend, mut execution: Execution) -> Fitted {
-    let budget = usize::try_from(execution.limits.requested.output_tokens).unwrap_or(usize::MAX);
-    let mut cut = Cut { frontend, name: execution.execution_id.to_string(), whole: String::new() };
+/// Shortens what exceeds the budget and keeps the complete text in the workspace. The streams are shortened from the
+/// whole output, not from what the engine has recorded of it.
+fn fit(frontend: &Frontend, mut execution: Execution, output: &Output) -> Fitted {
+    let budget = Budget::of(&execution.limits.requested);
+    let stdout = stream(&mut execution.stdout, output.stdout(), budget.stdout());
+    let stderr = stream(&mut execution.stderr, output.stderr(), budget.stderr());
+    if stdout != Shown::AsRecorded {
+        execution.output = output_lines(&execution.stdout);
+    }
+    let is_short = stdout == Shown::InPart || stderr == Shown::InPart;
+    let mut texts = String::new();
     if let Some(failure) = &mut execution.failure {
-        cut.text(&mut failure.error, budget / 8, "error");
-        if let Some(traceback) = &mut failure.traceback {
-            cut.text(traceback, budget / 8, "traceback");
+        let error = ("error", Some(&mut failure.error));
+        for (name, text) in [error, ("traceback", failure.traceback.as_mut())] {
+            let Some(text) = text else { continue };
+            let Some(short) = budget::shortened(text.as_bytes(), budget.error()) else { continue };
+            let _ = write!(texts, "--- {name}\n{text}\n");
+            *text = short;
         }
     }
-    let result_file = execution.result.as_mut().and_then(|result| cut.value(result, budget / 2));
-    cut.text(&mut execution.stderr, budget / 8, "stderr");
-    cut.text(&mut execution.stdout, budget / 4, "stdout");
-    let kept = cut.keep(execution.output_file.take());
-    execution.truncated |= kept.is_some() || result_file.is_some();
-    if kept.is_some() {
-        execution.output = execution.stdout.lines().map(str::to_owned).collect();
+    let keep = |name: &str, bytes: &[u8]| {
+        let (workspace, limits) = (frontend.workspace(), frontend.options.settings.limits());
+        frontend.engine.keep(&frontend.user(), workspace, &limits, name, bytes)
+    };
+    let is_cut = is_short || !texts.is_empty();
+    if is_cut && execution.output_file.is_none() {
+        let mut whole = if is_short { output.both() } else { Cow::default() };
+        if !texts.is_empty() {
+            whole.to_mut().extend_from_slice(texts.as_bytes());
+        }
+        execution.output_file = keep(&format!("{}.txt", execution.execution_id), &whole);
     }
-    execution.output_file = kept;
-    Fitted { execution, result_file }
+    let (mut result, mut result_file) = (None, None);
+    if let Some(value) = &mut execution.result {
+        let json = value.to_string();
+        if token_count::fits(&json, budget.result()) {
+            result = Some(shown(value, json));
+        } else {
+            let file = keep(&format!("{}.json", execution.execution_id), json.as_bytes());
+            let file = file.unwrap_or_else(|| "nowhere: cannot write to the workspace, or it is full".to_owned());
+            result_file = Some(file);
+            *value = summary(value, budget.result());
+            result = Some(shown(value, value.to_string()));
+        }
+    }
+    execution.truncated |= is_cut || result_file.is_some();
+    Fitted { execution, result, result_file }
 }
 
-struct Cut<'a> {
-    frontend: &'a Frontend,
-    name: String,
-    /// Complete texts that were shortened.
-    whole: String,
+/// How much of a stream an answer has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    AsRecorded,
+    Whole,
+    InPart,
 }
 
-impl Cut<'_> {
-    /// Keeps the start and the end of a text that exceeds the budget.
-    fn text(&mut self, text: &mut String, budget: usize, name: &str) {
-        if token_count::fits(text, budget) {
-            return;
+/// Sets a stream to all of the output, or to its start and end if it exceeds its budget.
+fn stream(text: &mut String, output: &[u8], budget: usize) -> Shown {
+    match budget::shortened(output, budget) {
+        Some(short) => {
+            *text = short;
+            Shown::InPart
         }
-        let (head, tail) = (token_count::head(text, budget * 2 / 3), token_count::tail(text, budget / 3));
-        let left_out = text.len().saturating_sub(head.len() + tail.len());
-        let short = format!("{head}\n… {left_out} bytes left out …\n{tail}");
-        let _ = write!(self.whole, "--- {name}\n{text}\n");
-        *text = short;
+        None if text.as_bytes() == output => Shown::AsRecorded,
+        None => {
+            *text = String::from_utf8_lossy(output).into_owned();
+            Shown::Whole
+        }
     }
+}
 
-    /// Replaces a value that exceeds the budget with a summary, and returns the file with the complete value.
-    fn value(&self, value: &mut Value, budget: usize) -> Option<String> {
-        let text = value.to_string();
-        if token_count::fits(&text, budget) {
-            return None;
-        }
-        let file = self.frontend.engine.keep(
-            &self.frontend.user(),
-            self.frontend.workspace(),
-            &self.frontend.options.settings.limits(),
-            &format!("{}.json", self.name),
-            text.as_bytes(),
-        );
-        let mut summary = shape::summary(value);
-        let shown = summary.to_string();
-        if !token_count::fits(&shown, budget) {
-            summary = Value::from(token_count::head(&shown, budget / 2));
-        }
-        *value = summary;
-        Some(file.unwrap_or_else(|| "nowhere: cannot write to the workspace, or it is full".to_owned()))
+/// A value as text, from its JSON.
+fn shown(value: &Value, json: String) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        _ => json,
     }
+}
 
-    /// Returns the file with the complete output: the one that the engine wrote, or else one with the shortened texts.
-    fn keep(&self, already: Option<String>) -> Option<String> {
-        if already.is_some() || self.whole.is_empty() {
-            return already;
-        }
-        let (workspace, limits) = (self.frontend.workspace(), self.frontend.options.settings.limits());
-        let name = format!("{}.txt", self.name);
-        self.frontend.engine.keep(&self.frontend.user(), workspace, &limits, &name, self.whole.as_bytes())
-    }
+/// Summary of a value that exceeds the budget.
+fn summary(value: &Value, budget: usize) -> Value {
+    let summary = shape::summary(value);
+    let text = summary.to_string();
+    if token_count::fits(&text, budget) { summary } else { Value::from(token_count::head(&text, budget / 2)) }
 }
 
 /// The complete result, for programs that rely on it.
@@ -145,8 +163,8 @@ fn whole(fitted: &Fitted) -> Value {
 }
 
 /// The result without fields that are empty, redundant or useless to a model.
-fn compact(fitted: &Fitted) -> Value {
-    let execution = &fitted.execution;
+fn compact(fitted: Fitted) -> Value {
+    let execution = fitted.execution;
     let mut fields = Map::new();
     let mut add = |name: &str, value: Value| {
         let is_empty = match &value {
@@ -159,24 +177,23 @@ fn compact(fitted: &Fitted) -> Value {
             fields.insert(name.to_owned(), value);
         }
     };
-    add("result", execution.result.clone().unwrap_or_default());
-    add("result_file", json!(fitted.result_file));
-    add("stdout", json!(execution.stdout));
-    add("stderr", json!(execution.stderr));
-    add("truncated", json!(execution.truncated));
-    add("output_file", json!(execution.output_file));
-    if let Some(failure) = &execution.failure {
-        add("error", json!(failure.error));
+    add("result", execution.result.unwrap_or_default());
+    add("result_file", fitted.result_file.into());
+    add("stdout", execution.stdout.into());
+    add("stderr", execution.stderr.into());
+    add("truncated", execution.truncated.into());
+    add("output_file", execution.output_file.into());
+    if let Some(failure) = execution.failure {
+        add("error", failure.error.into());
         add("error_code", json!(failure.error_code));
-        add("traceback", json!(failure.traceback));
-        add("hint", json!(failure.hint));
+        add("traceback", failure.traceback.into());
+        add("hint", failure.hint.into());
     }
     add("session", json!(execution.session));
-    add("session_restarted", json!(execution.session_restarted));
-    add("calls", json!(call_lines(&execution.calls)));
-    let artifacts: Vec<&str> = execution.artifacts.iter().map(|artifact| artifact.uri.as_str()).collect();
-    add("artifacts", json!(artifacts));
-    add("warnings", json!(execution.warnings));
+    add("session_restarted", execution.session_restarted.into());
+    add("calls", call_lines(&execution.calls).into());
+    add("artifacts", execution.artifacts.into_iter().map(|artifact| Value::from(artifact.uri)).collect());
+    add("warnings", execution.warnings.into());
     fields.insert("success".to_owned(), Value::from(execution.success));
     Value::Object(fields)
 }
@@ -192,13 +209,9 @@ fn text(fitted: &Fitted) -> String {
             parts.push(format!("hint: {hint}"));
         }
     }
-    if let Some(result) = &execution.result {
-        let shown = match result {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
+    if let Some(shown) = &fitted.result {
         parts.push(match &fitted.result_file {
-            None => shown,
+            None => shown.clone(),
             Some(file) => {
                 format!("{shown}\nthe result is too large; this is a summary, and the complete result is in {file}")
             }

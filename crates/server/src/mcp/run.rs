@@ -71,7 +71,7 @@ impl Run {
     pub(crate) async fn follow(
         mut self,
         client: Client<'_>,
-        call: &Call,
+        call: Call<'_>,
         context: &RequestContext<RoleServer>,
     ) -> Answer {
         let way = Way::of(context);
@@ -126,15 +126,18 @@ impl Run {
 }
 
 /// Identifies a call and its user: an answer only reaches the call that asked.
-pub(crate) struct Call {
-    user: UserId,
-    digest: String,
+#[derive(Clone, Copy)]
+pub(crate) struct Call<'a> {
+    pub(crate) user: &'a UserId,
+    pub(crate) request: &'a CallToolRequestParams,
 }
 
-impl Call {
-    pub(crate) fn of(user: &UserId, request: &CallToolRequestParams) -> Self {
+impl Call<'_> {
+    /// The digest of the arguments. Needed only for a call that waits, or continues, because of a question.
+    fn digest(&self) -> String {
+        let Self { user, request } = self;
         let text = serde_json::to_vec(&(user.as_str(), &request.name, &request.arguments)).unwrap_or_default();
-        Self { user: user.clone(), digest: hex::encode(Sha256::digest(&text)) }
+        hex::encode(Sha256::digest(&text))
     }
 }
 
@@ -149,7 +152,7 @@ struct Waiting {
 }
 
 impl Parked {
-    fn park(&self, run: Run, call: &Call) -> Answer {
+    fn park(&self, run: Run, call: Call<'_>) -> Answer {
         let mut bytes = [0; 24];
         if getrandom::fill(&mut bytes).is_err() {
             return Err(ErrorData::internal_error("cannot get random numbers", None));
@@ -157,15 +160,16 @@ impl Parked {
         let state = format!("{OURS}{}", hex::encode(bytes));
         let requests: InputRequests =
             run.open.iter().map(|(key, asked)| (key.clone(), asked.request.clone())).collect();
+        let waiting = Waiting { run, user: call.user.clone(), digest: call.digest() };
         let mut parked = self.lock();
-        let own = parked.values().filter(|waiting| waiting.user == call.user).count();
+        let own = parked.values().filter(|other| other.user == waiting.user).count();
         if parked.len() >= MAX_PARKED || own >= MAX_PARKED_OF_ONE {
             return Err(ErrorData::internal_error(
                 "too many calls are waiting for their clients: try again later",
                 None,
             ));
         }
-        parked.insert(state.clone(), Waiting { run, user: call.user.clone(), digest: call.digest.clone() });
+        parked.insert(state.clone(), waiting);
         let (all, key) = (self.clone(), state.clone());
         tokio::spawn(async move {
             tokio::time::sleep(PATIENCE).await;
@@ -177,7 +181,8 @@ impl Parked {
     }
 
     /// Returns the run that a client has answered a question of.
-    pub(crate) fn resume(&self, request: &CallToolRequestParams, call: &Call) -> Option<Result<Run, ErrorData>> {
+    pub(crate) fn resume(&self, call: Call<'_>) -> Option<Result<Run, ErrorData>> {
+        let request = call.request;
         let state = request.request_state.as_ref().filter(|state| state.starts_with(OURS))?;
         let gone = || {
             ErrorData::invalid_params(
@@ -185,8 +190,9 @@ impl Parked {
                 None,
             )
         };
+        let digest = call.digest();
         let mut parked = self.lock();
-        if parked.get(state).is_none_or(|waiting| waiting.digest != call.digest) {
+        if parked.get(state).is_none_or(|waiting| waiting.digest != digest) {
             return Some(Err(gone()));
         }
         let mut run = parked.remove(state)?.run;

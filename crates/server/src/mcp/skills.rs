@@ -1,5 +1,6 @@
 //! Skills: code that agents save and import, and instructions that they read.
 
+use super::budget::Budget;
 use super::{structured, token_count};
 use crate::mcp::Frontend;
 use coracle_engine::{HelperModule, SkillError, SkillFolder, helper_modules};
@@ -36,7 +37,7 @@ fn told(error: &SkillError) -> String {
 
 /// Renders a result within the token budget.
 fn render(frontend: &Frontend, act: &str, mut answer: Value) -> CallToolResult {
-    let budget = usize::try_from(frontend.options.settings.limits().output_tokens).unwrap_or(usize::MAX);
+    let budget = Budget::of(&frontend.options.settings.limits()).whole;
     let rest = match act {
         "get" if answer.get("location").is_none() => "code gets the rest with load_skill".to_owned(),
         "load" => "code gets the rest with load_skill".to_owned(),

@@ -7,7 +7,7 @@ use tiktoken_rs::{CoreBPE, o200k_base_singleton};
 const PIECE: usize = 512;
 
 /// Length of the longest token of the vocabulary in bytes.
-const LONGEST_TOKEN: usize = 128;
+pub(crate) const LONGEST_TOKEN: usize = 128;
 
 fn vocabulary() -> &'static CoreBPE {
     o200k_base_singleton()

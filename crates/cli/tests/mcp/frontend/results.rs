@@ -41,6 +41,18 @@ fn long_output_is_shortened_and_kept_in_a_file() {
 }
 
 #[test]
+fn output_of_many_bytes_and_few_tokens_is_whole() {
+    let coracle = Coracle::new(first());
+    budget(&coracle, 1000);
+    let up = up(&coracle);
+    let printed = "=".repeat(6_000);
+    assert!(coracle_server::count_tokens(&printed) < 250);
+    let outcomes = steps(up.server(), "2026-07-28", &[code("print('=' * 6_000)")]);
+    assert!(text(&outcomes[0]).contains(&printed), "{}", outcomes[0]);
+    assert_eq!(outcomes[0]["value"]["structuredContent"]["stdout"], format!("{printed}\n"), "{}", outcomes[0]);
+}
+
+#[test]
 fn a_large_result_is_summarized() {
     let coracle = Coracle::new(first());
     budget(&coracle, 1000);

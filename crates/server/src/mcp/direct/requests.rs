@@ -27,18 +27,28 @@ const QUEUE: usize = 256;
 
 impl Frontend {
     /// Forwards a call to a tool of a server.
-    pub(crate) async fn pass_on(&self, request: CallToolRequestParams, context: RequestContext<RoleServer>) -> Answer {
-        let call = Call::of(&self.user(), &request);
-        if let Some(resumed) = self.parked.resume(&request, &call) {
-            return resumed?.follow(self.client(), &call, &context).await;
+    pub(crate) async fn pass_on(
+        &self,
+        mut request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Answer {
+        let user = self.user();
+        let call = Call { user: &user, request: &request };
+        if let Some(resumed) = self.parked.resume(call) {
+            return resumed?.follow(self.client(), call, &context).await;
         }
         let tools = self.named_tools().await;
         let Some(tool) = tools.into_iter().find(|tool| tool.name == request.name) else {
             return Err(unknown_tool(&request.name));
         };
         let way = self.way(&tool.server, &context).await;
-        let resume = resume(request.request_state, request.input_responses);
-        let arguments = request.arguments.unwrap_or_default();
+        let resume = resume(request.request_state.take(), request.input_responses.take());
+        // Only a call that may have to wait for its client is recognised by its arguments later.
+        let arguments = match Way::of(&context) {
+            Way::Request => request.arguments.take(),
+            Way::InputRequired => request.arguments.clone(),
+        };
+        let arguments = arguments.unwrap_or_default();
         let (token, logs) = (context.meta.get_progress_token(), Logs::of(&context));
         let (peer, meta, asks) = (context.peer.clone(), meta(&context), capabilities(&context));
         let run = Run::start(&context, Progress::none(), |cancel, client| {
@@ -75,7 +85,7 @@ impl Frontend {
                 }
             }
         });
-        run.follow(self.client(), &call, &context).await
+        run.follow(self.client(), Call { user: &user, request: &request }, &context).await
     }
 
     pub(crate) async fn pass_on_prompt(
