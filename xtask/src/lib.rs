@@ -1,12 +1,13 @@
 //! Developer commands. `cargo xtask help` lists them.
 //!
 //! Start reading at `commands.rs`, which has one module per command. The rules of the repository (`directions`,
-//! `circles`, `licences`, `tidy`, `documents`, `generated`) are plain functions from data to a list of violations, so that
-//! `cargo xtask check` and the tests in `tests/` use the same code.
+//! `architecture`, `circles`, `licences`, `tidy`, `documents`, `generated`) are plain functions from data
+//! to a list of violations, so that `cargo xtask check` and the tests in `tests/` use the same code.
 //!
 //! **Invariant:** `xtask` depends on none of the crates in `crates/`, so that it still builds and can report problems
 //! when they do not build.
 
+mod architecture;
 mod book;
 mod circles;
 mod commands;
@@ -23,6 +24,7 @@ mod test_environment;
 mod test_servers;
 mod tidy;
 
+pub use architecture::architecture_violations;
 pub use circles::circle_violations;
 pub use commands::{names as command_names, run};
 pub use directions::direction_violations;

@@ -1,8 +1,8 @@
 //! The rules of the repository, applied to the repository itself.
 
 use xtask::{
-    Metadata, Resolve, circle_violations, command_names, direction_violations, document_violations, licence_violations,
-    reference_violations, repository, tidy_report,
+    Metadata, Resolve, architecture_violations, circle_violations, command_names, direction_violations,
+    document_violations, licence_violations, reference_violations, repository, tidy_report,
 };
 
 #[test]
@@ -10,6 +10,12 @@ fn dependencies_between_crates_are_permitted() {
     let metadata = Metadata::load(Resolve::Members).unwrap();
     assert!(metadata.members().any(|package| package.name == "coracle-types"));
     assert_none(&direction_violations(&metadata));
+}
+
+#[test]
+fn the_architecture_document_shows_the_dependencies_between_crates() {
+    let metadata = Metadata::load(Resolve::Members).unwrap();
+    assert_none(&architecture_violations(&repository(), &metadata).unwrap());
 }
 
 #[test]
