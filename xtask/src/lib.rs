@@ -1,7 +1,7 @@
 //! Developer commands. `cargo xtask help` lists them.
 //!
 //! Start reading at `commands.rs`, which has one module per command. The rules of the repository (`directions`,
-//! `architecture`, `circles`, `licences`, `tidy`, `documents`, `generated`) are plain functions from data
+//! `architecture`, `circles`, `unsafe_code`, `licences`, `tidy`, `documents`, `generated`) are plain functions from data
 //! to a list of violations, so that `cargo xtask check` and the tests in `tests/` use the same code.
 //!
 //! **Invariant:** `xtask` depends on none of the crates in `crates/`, so that it still builds and can report problems
@@ -23,6 +23,7 @@ mod steps;
 mod test_environment;
 mod test_servers;
 mod tidy;
+mod unsafe_code;
 
 pub use architecture::architecture_violations;
 pub use circles::circle_violations;
@@ -33,3 +34,4 @@ pub use generated::reference_violations;
 pub use licences::licence_violations;
 pub use metadata::{Dependency, DependencyKind, Metadata, Package, Resolve, repository};
 pub use tidy::{TidyReport, tidy_report};
+pub use unsafe_code::unsafe_violations;

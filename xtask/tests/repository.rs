@@ -2,7 +2,7 @@
 
 use xtask::{
     Metadata, Resolve, architecture_violations, circle_violations, command_names, direction_violations,
-    document_violations, licence_violations, reference_violations, repository, tidy_report,
+    document_violations, licence_violations, reference_violations, repository, tidy_report, unsafe_violations,
 };
 
 #[test]
@@ -21,6 +21,11 @@ fn the_architecture_document_shows_the_dependencies_between_crates() {
 #[test]
 fn files_do_not_import_each_other_in_circles() {
     assert_none(&circle_violations(&repository()).unwrap());
+}
+
+#[test]
+fn unsafe_code_is_where_it_may_be() {
+    assert_none(&unsafe_violations(&repository()).unwrap());
 }
 
 #[test]

@@ -11,6 +11,7 @@ use crate::licences::licence_violations;
 use crate::metadata::{Metadata, Resolve, cargo, repository};
 use crate::steps::Steps;
 use crate::tidy::tidy_report;
+use crate::unsafe_code::unsafe_violations;
 
 pub(super) fn run(steps: &mut Steps) -> Result<()> {
     format(steps)?;
@@ -21,6 +22,7 @@ pub(super) fn run(steps: &mut Steps) -> Result<()> {
         architecture_violations(&repository(), &Metadata::load(Resolve::Members)?)
     })?;
     steps.check("circles", "imports between files", || circle_violations(&repository()))?;
+    steps.check("unsafe", "files with `unsafe` code", || unsafe_violations(&repository()))?;
     steps.check("licences", "of every dependency", || Ok(licence_violations(&Metadata::load(Resolve::Everything)?)))?;
     steps.check("tidy", "style rules", || {
         let report = tidy_report(&repository())?;
