@@ -28,13 +28,20 @@ pub struct TidyReport {
 /// Checks every Rust file of the repository at `root`.
 pub fn tidy_report(root: &Path) -> Result<TidyReport> {
     let mut report = TidyReport::default();
-    for folder in SOURCE_FOLDERS {
-        for path in rust_files(&root.join(folder))? {
-            let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-            inspect(path.strip_prefix(root).unwrap_or(&path), &text, &mut report);
-        }
+    for path in source_files(root)? {
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        inspect(path.strip_prefix(root).unwrap_or(&path), &text, &mut report);
     }
     Ok(report)
+}
+
+/// Every Rust file of the repository at `root`.
+pub(crate) fn source_files(root: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for folder in SOURCE_FOLDERS.iter().map(|folder| root.join(folder)) {
+        files.extend(rust_files(&folder)?);
+    }
+    Ok(files)
 }
 
 fn rust_files(folder: &Path) -> Result<Vec<PathBuf>> {

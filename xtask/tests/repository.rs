@@ -1,8 +1,8 @@
 //! The rules of the repository, applied to the repository itself.
 
 use xtask::{
-    Metadata, Resolve, circle_violations, command_names, direction_violations, document_violations, licence_violations,
-    reference_violations, repository, tidy_report,
+    Metadata, Resolve, architecture_violations, circle_violations, command_names, direction_violations,
+    document_violations, licence_violations, reference_violations, repository, tidy_report, unsafe_violations,
 };
 
 #[test]
@@ -13,8 +13,19 @@ fn dependencies_between_crates_are_permitted() {
 }
 
 #[test]
+fn the_architecture_document_shows_the_dependencies_between_crates() {
+    let metadata = Metadata::load(Resolve::Members).unwrap();
+    assert_none(&architecture_violations(&repository(), &metadata).unwrap());
+}
+
+#[test]
 fn files_do_not_import_each_other_in_circles() {
     assert_none(&circle_violations(&repository()).unwrap());
+}
+
+#[test]
+fn unsafe_code_is_where_it_may_be() {
+    assert_none(&unsafe_violations(&repository()).unwrap());
 }
 
 #[test]

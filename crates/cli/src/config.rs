@@ -13,6 +13,8 @@ use std::path::Path;
 
 /// Maximum length of a value on one line in characters.
 const MAX_VALUE: usize = 4_000;
+/// Comment of a setting that is read and not used.
+const NO_EFFECT: &str = "no effect in this version";
 
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
@@ -83,10 +85,13 @@ fn show(arguments: &ShowArguments, config: Option<&Path>) -> anyhow::Result<Stat
         let mut text = String::new();
         for row in rows {
             let (key, value) = (plain(&row.key, MAX_VALUE), plain(&row.value, MAX_VALUE));
-            let _ = if arguments.origin {
-                writeln!(text, "{key}: {value}  # {}", plain(&row.origin.to_string(), MAX_VALUE))
-            } else {
+            let origin = arguments.origin.then(|| plain(&row.origin.to_string(), MAX_VALUE));
+            let note = (!row.has_effect).then(|| NO_EFFECT.to_owned());
+            let comment: Vec<String> = origin.into_iter().chain(note).collect();
+            let _ = if comment.is_empty() {
                 writeln!(text, "{key}: {value}")
+            } else {
+                writeln!(text, "{key}: {value}  # {}", comment.join("; "))
             };
         }
         text

@@ -4,7 +4,7 @@ use crate::output::plain;
 use crate::status::Mistake;
 use crate::variables;
 use anyhow::Context;
-use coracle_config::{ConfigError, Flag, Guardrails, LoadOptions, Loaded, Origin, ServerProblem, Way};
+use coracle_config::{ConfigError, Flag, Guardrails, LoadOptions, Loaded, Origin, ServerProblem, WITHOUT_EFFECT, Way};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -30,34 +30,23 @@ pub(crate) fn load_for_servers(file: Option<&Path>, flags: Vec<Flag>) -> anyhow:
     Ok(loaded)
 }
 
-/// Keys that this version accepts but does not use.
-const NOT_FOLLOWED: [&str; 10] = [
-    "agent.azure_openai.api_key",
-    "agent.azure_openai.api_version",
-    "agent.azure_openai.deployment",
-    "agent.azure_openai.endpoint",
-    "agent.default_model",
-    "execution.microsandbox.api_key",
-    "execution.microsandbox.server_url",
-    "execution.sandbox_image",
-    "guardrails.security_checks",
-    "guardrails.strict_mode",
-];
+/// Keys that only the embedder uses.
+const OF_EMBEDDER: &[&str] =
+    &["agent.azure_openai.api_key", "agent.azure_openai.api_version", "agent.azure_openai.endpoint"];
+/// A key that commands that run code refuse.
+const STRICT_MODE: &str = "guardrails.strict_mode";
 
 /// Warns about settings without effect, except variables that other programs may use.
 pub(crate) fn warn_of_not_followed(loaded: &Loaded) {
-    for key in NOT_FOLLOWED {
-        let Some(origin) = loaded.origins.get(key) else { continue };
+    for key in WITHOUT_EFFECT.iter().chain(OF_EMBEDDER).chain([&STRICT_MODE]) {
+        let Some(origin) = loaded.origins.get(*key) else { continue };
         let (guardrails, usual) = (&loaded.settings.guardrails, Guardrails::default());
-        let is_usual = match key {
+        let is_usual = match *key {
             "guardrails.security_checks" => guardrails.security_checks == usual.security_checks,
-            "guardrails.strict_mode" => guardrails.strict_mode == usual.strict_mode,
+            STRICT_MODE => guardrails.strict_mode == usual.strict_mode,
             _ => false,
         };
-        // The embedder falls back to these settings.
-        let embedder = &loaded.settings.search.embedder;
-        let is_used =
-            key.starts_with("agent.azure_openai.") && !key.ends_with("deployment") && embedder.model.is_some();
+        let is_used = OF_EMBEDDER.contains(key) && loaded.settings.search.embedder.model.is_some();
         if is_usual || is_used {
             continue;
         }

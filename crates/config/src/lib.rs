@@ -17,6 +17,7 @@
 mod dotenv;
 mod earlier;
 pub mod edit;
+mod effect;
 mod environment;
 mod expand;
 mod gather;
@@ -36,6 +37,7 @@ mod suggest;
 mod value;
 mod yaml;
 
+pub use effect::WITHOUT_EFFECT;
 pub use environment::{BENCH_IMAGE_VARIABLE, CONFIG_VARIABLE, HOME_VARIABLE, TEST_SERVERS_VARIABLE};
 pub use gather::Flag;
 pub use keys::{LOG_VARIABLE, PYTHON_VARIABLE};

@@ -3,7 +3,7 @@
 use crate::expand::is_reference;
 use crate::keys::{KEYS, Kind, SERVERS, TOOLS};
 use crate::mask::{MASK, masked, masked_address, masked_arguments};
-use crate::{Loaded, McpServer, Origin};
+use crate::{Loaded, McpServer, Origin, WITHOUT_EFFECT};
 use coracle_types::Secret;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -17,6 +17,8 @@ pub struct SettingRow {
     pub value: String,
     /// The origin of the value.
     pub origin: Origin,
+    /// Whether the setting is used in this version.
+    pub has_effect: bool,
 }
 
 impl Loaded {
@@ -25,7 +27,9 @@ impl Loaded {
         let mut rows = Vec::new();
         let settings = serde_json::to_value(&self.settings).unwrap_or_default();
         let mut row = |key: String, value: &Value, origin: Option<&Origin>| {
-            rows.push(SettingRow { key, value: value.to_string(), origin: origin.cloned().unwrap_or_default() });
+            let has_effect = !WITHOUT_EFFECT.contains(&key.as_str());
+            let origin = origin.cloned().unwrap_or_default();
+            rows.push(SettingRow { key, value: value.to_string(), origin, has_effect });
         };
         for key in KEYS.iter().filter(|key| key.path != TOOLS) {
             let value = settings.pointer(&format!("/{}", key.path.replace('.', "/"))).unwrap_or(&Value::Null);

@@ -2,7 +2,7 @@
 
 use crate::{complaint, hint};
 use coracle_protocol::RunFailure;
-use coracle_sandbox::{Cause, Exit, SandboxError};
+use coracle_sandbox::{Cause, Exit, PythonError, SandboxError};
 use coracle_types::{ErrorCode, Failure, Limits};
 
 /// The end of a run.
@@ -121,6 +121,12 @@ fn no_sandbox(error: &SandboxError) -> Failure {
         SandboxError::Workspace { .. } => {
             failure(ErrorCode::InvalidRequest, text, "give a folder that exists and that you may write to")
         }
+        SandboxError::Python(PythonError::Replaced { .. }) => failure(
+            ErrorCode::SandboxUnavailable,
+            text,
+            "install that Python, or create the virtual environment, in another folder, such as your home folder, and name \
+             it with CORACLE_PYTHON",
+        ),
         SandboxError::Python(_) => failure(
             ErrorCode::SandboxUnavailable,
             text,

@@ -31,6 +31,16 @@ pub enum PythonError {
         /// The last line of its output.
         reason: String,
     },
+    /// The interpreter, or something that it needs, is in a folder that a sandbox replaces.
+    #[error("{path} cannot run in a sandbox: {needed} is below {replaced}, and sandboxes have their own {replaced}")]
+    Replaced {
+        /// The path of the interpreter.
+        path: String,
+        /// The file or folder that is not visible in a sandbox.
+        needed: String,
+        /// The folder that sandboxes have instead of the host's.
+        replaced: &'static str,
+    },
 }
 
 /// An interpreter and its folders.
@@ -43,6 +53,9 @@ pub(crate) struct Python {
 }
 
 const OLDEST_MINOR: u32 = 10;
+
+/// Folders that a sandbox has instead of the host's, so that nothing below the host's is visible.
+const REPLACED: [&str; 6] = ["/tmp", "/workspace", "/artifacts", "/coracle", "/dev", "/proc"];
 
 /// Prints the version and prefixes of an interpreter. Runs on interpreters of any age.
 const PROBE: &str = "import sys; print('%d.%d' % sys.version_info[:2]); print(sys.base_prefix); print(sys.base_exec_prefix); print(sys.prefix)";
@@ -132,7 +145,22 @@ fn resolve(wanted: &Path) -> Option<PathBuf> {
     env::split_paths(&path).map(|folder| folder.join(wanted)).find(|candidate| candidate.is_file())
 }
 
+/// Inspects an interpreter, and checks that sandboxes can see it.
 fn inspect(candidate: &Path) -> Result<Python, PythonError> {
+    let python = probe(candidate)?;
+    let hidden = python.folders.iter().chain([&python.path]).find_map(|needed| {
+        let replaced = REPLACED.into_iter().find(|replaced| needed.starts_with(replaced))?;
+        Some((needed.display().to_string(), replaced))
+    });
+    match hidden {
+        None => Ok(python),
+        Some((needed, replaced)) => {
+            Err(PythonError::Replaced { path: candidate.display().to_string(), needed, replaced })
+        }
+    }
+}
+
+fn probe(candidate: &Path) -> Result<Python, PythonError> {
     let name = || candidate.display().to_string();
     let broken = |reason: String| PythonError::Broken { path: name(), reason };
     let real = fs::canonicalize(candidate).map_err(|error| broken(error.to_string()))?;
@@ -207,4 +235,38 @@ fn starts_as_program(path: &Path) -> bool {
     let mut magic = [0; 4];
     fs::File::open(path).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut magic)).is_ok()
         && magic == *b"\x7fELF"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder that looks like a virtual environment of the system's Python.
+    fn environment(folder: &Path) -> PathBuf {
+        fs::create_dir_all(folder.join("bin")).unwrap();
+        fs::write(folder.join("pyvenv.cfg"), "").unwrap();
+        let program = folder.join("bin/python");
+        std::os::unix::fs::symlink("/usr/bin/python3", &program).unwrap();
+        program
+    }
+
+    #[test]
+    fn an_interpreter_in_a_folder_that_sandboxes_replace_is_refused() {
+        let place = tempfile::Builder::new().prefix("coracle-python-").tempdir_in("/tmp").unwrap();
+        let program = environment(place.path());
+        let expected = PythonError::Replaced {
+            path: program.display().to_string(),
+            needed: place.path().display().to_string(),
+            replaced: "/tmp",
+        };
+        assert_eq!(find(Some(&program)), Err(expected));
+        // A link to the system's interpreter is fine: only what it leads to is used.
+        let link = place.path().join("python");
+        std::os::unix::fs::symlink("/usr/bin/python3", &link).unwrap();
+        assert_eq!(find(Some(&link)), find(Some(Path::new("/usr/bin/python3"))));
+        // Control: the same environment elsewhere.
+        let elsewhere = tempfile::tempdir_in("/var/tmp").unwrap();
+        let program = environment(elsewhere.path());
+        assert_eq!(find(Some(&program)).map(|python| python.path), Ok(program));
+    }
 }

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 
+use crate::architecture::architecture_violations;
 use crate::circles::circle_violations;
 use crate::directions::direction_violations;
 use crate::documents::document_violations;
@@ -10,13 +11,18 @@ use crate::licences::licence_violations;
 use crate::metadata::{Metadata, Resolve, cargo, repository};
 use crate::steps::Steps;
 use crate::tidy::tidy_report;
+use crate::unsafe_code::unsafe_violations;
 
 pub(super) fn run(steps: &mut Steps) -> Result<()> {
     format(steps)?;
     steps.check("directions", "dependencies between crates", || {
         Ok(direction_violations(&Metadata::load(Resolve::Members)?))
     })?;
+    steps.check("drawing", "crates in ARCHITECTURE.md", || {
+        architecture_violations(&repository(), &Metadata::load(Resolve::Members)?)
+    })?;
     steps.check("circles", "imports between files", || circle_violations(&repository()))?;
+    steps.check("unsafe", "files with `unsafe` code", || unsafe_violations(&repository()))?;
     steps.check("licences", "of every dependency", || Ok(licence_violations(&Metadata::load(Resolve::Everything)?)))?;
     steps.check("tidy", "style rules", || {
         let report = tidy_report(&repository())?;

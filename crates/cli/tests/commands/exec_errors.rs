@@ -121,6 +121,31 @@ fn unusable_python_interpreters(who: As) {
     assert_eq!(ran.stdout, b"42\n", "{ran:?}");
 }
 
+each_user!(a_python_in_a_folder_that_sandboxes_replace_is_refused);
+fn a_python_in_a_folder_that_sandboxes_replace_is_refused(who: As) {
+    let coracle = Coracle::new(who);
+    let run = |folder: &Path| {
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::create_dir(folder.join("bin")).unwrap();
+        fs::write(folder.join("pyvenv.cfg"), "home = /usr/bin\n").unwrap();
+        let python = folder.join("bin/python");
+        std::os::unix::fs::symlink("/usr/bin/python3", &python).unwrap();
+        let mut command = coracle.command();
+        command.args(["exec", "-c", "import sys; print(sys.prefix)"]).env("CORACLE_PYTHON", &python);
+        finish(&coracle, &mut command, b"")
+    };
+    let hidden = tempfile::tempdir_in("/tmp").unwrap();
+    let (ran, shown) = (run(hidden.path()), hidden.path().display());
+    let words =
+        format!("{shown}/bin/python cannot run in a sandbox: {shown} is below /tmp, and sandboxes have their own /tmp");
+    assert_refused(&coracle, &ran, 125, &words);
+    assert!(ran.stderr.contains("in another folder, such as your home folder"), "{ran:?}");
+    // Control: the same environment elsewhere.
+    let visible = tempfile::tempdir_in("/var/tmp").unwrap();
+    let ran = run(visible.path());
+    assert_eq!(String::from_utf8_lossy(&ran.stdout).trim(), visible.path().to_str().unwrap(), "{ran:?}");
+}
+
 each_user!(unusable_data_folders);
 fn unusable_data_folders(who: As) {
     let coracle = Coracle::new(who);

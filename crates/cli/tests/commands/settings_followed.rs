@@ -278,7 +278,13 @@ fn settings_without_effect_cause_a_warning() {
         assert_eq!(place.redacted(&said.stderr), line);
         let said = place.run(&["config", "show"]);
         assert_eq!((said.code, place.redacted(&said.stderr)), (Some(0), line));
+        let is_marked = |line: &&str| line.starts_with(key) && line.ends_with("  # no effect in this version");
+        assert_eq!(said.stdout.lines().filter(is_marked).count(), 1, "{said:?}");
+        let marked = said.stdout.lines().filter(|line| line.ends_with("no effect in this version")).count();
+        assert!(marked > 1 && marked < said.stdout.lines().count() / 2, "{said:?}");
     }
+    let shown = place.output(&["config", "show", "--origin"]);
+    assert!(shown.contains("\nexecution.sandbox_image: null  # default; no effect in this version\n"), "{shown}");
     // Settings with an effect cause none, nor do variables that other programs use.
     place.put("coracle.yaml", "execution:\n  limits: { time: 9 }\n");
     place.put(".env", "DEFAULT_MODEL=x\nAZURE_OPENAI_API_VERSION=1\n");

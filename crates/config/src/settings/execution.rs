@@ -57,9 +57,9 @@ pub enum SandboxType {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Microsandbox {
-    /// URL of the microsandbox server.
+    /// URL of the microsandbox server. Has no effect in this version.
     pub server_url: Option<String>,
-    /// API key. Prefer an environment variable to the settings file.
+    /// API key. Has no effect in this version. Prefer an environment variable to the settings file.
     #[schemars(with = "Option<String>")]
     pub api_key: Option<Secret>,
 }
