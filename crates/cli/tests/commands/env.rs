@@ -232,7 +232,7 @@ fn uv_is_used_if_it_is_on_the_path(who: As) {
     fs::create_dir(&source).unwrap();
     fs::set_permissions(&source, fs::Permissions::from_mode(0o755)).unwrap();
     let trace = place.coracle.workspace().join("built");
-    fs::write(source.join("setup.py"), format!("open({trace:?}, 'w').close()")).unwrap();
+    fs::write(source.join("setup.py"), format!("open('{}', 'w').close()", trace.display())).unwrap();
     place.requirements("./grown\n");
     let (code, said) = sync();
     assert_eq!((code, trace.exists()), (Some(125), false), "as {who:?}: {said}");

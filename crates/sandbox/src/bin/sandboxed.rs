@@ -101,13 +101,12 @@ fn run() -> Result<Value, Failure> {
     } else {
         NativeBackend::with_launcher(config, coracle_sandbox::fork_launcher()?)
     };
-    let code = match arguments.code.take() {
-        Some(code) => code,
-        None => {
-            let mut code = String::new();
-            std::io::stdin().read_to_string(&mut code)?;
-            code
-        }
+    let code = if let Some(code) = arguments.code.take() {
+        code
+    } else {
+        let mut code = String::new();
+        std::io::stdin().read_to_string(&mut code)?;
+        code
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     runtime.block_on(async {
