@@ -22,6 +22,7 @@ mod needs;
 mod steps;
 mod test_environment;
 mod test_servers;
+mod test_times;
 mod tidy;
 mod unsafe_code;
 

@@ -10,6 +10,7 @@ use anyhow::{Context as _, Result, bail};
 #[derive(Default)]
 pub(crate) struct Steps {
     done: Vec<Step>,
+    details: String,
 }
 
 struct Step {
@@ -60,7 +61,13 @@ impl Steps {
         result.with_context(|| format!("{name} failed"))
     }
 
-    /// Returns one line for each step, and the total.
+    /// Adds text below the table.
+    pub(crate) fn detail(&mut self, text: &str) {
+        self.details += "\n";
+        self.details += text;
+    }
+
+    /// Returns one line for each step, the total, and the details.
     pub(crate) fn summary(&self) -> String {
         let mut table = format!("{:<12} {:>9}\n", "step", "seconds");
         for Step { name, duration, outcome } in &self.done {
@@ -73,7 +80,7 @@ impl Steps {
         }
         let total: Duration = self.done.iter().map(|step| step.duration).sum();
         let _ = writeln!(table, "{:<12} {:>9.1}", "total", total.as_secs_f64());
-        table
+        table + &self.details
     }
 }
 
@@ -100,6 +107,8 @@ mod tests {
         let failed: Vec<_> = table.lines().filter(|line| line.ends_with("  failed")).collect();
         assert_eq!(failed.len(), 1);
         assert!(failed[0].starts_with("bad"));
+        steps.detail("more\n");
+        assert_eq!(steps.summary(), format!("{table}\nmore\n"));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::metadata::{cargo, repository};
 use crate::steps::Steps;
 use crate::test_environment;
 use crate::test_servers::{self, FOLDER};
+use crate::test_times::TestTimes;
 
 pub(super) fn run(steps: &mut Steps, filters: &[String]) -> Result<()> {
     // Doc tests are excluded, because `--include-ignored` would also compile examples that must not be compiled.
@@ -23,5 +24,9 @@ pub(super) fn run(steps: &mut Steps, filters: &[String]) -> Result<()> {
         .env("CORACLE_SOAK", "1")
         .env(FOLDER, test_servers::folder()?);
     let home = repository().join("target");
-    steps.step("soak", "cargo test --workspace -- --include-ignored", || test_environment::run(&soak, &home))
+    let mut times = TestTimes::default();
+    let subject = "cargo test --workspace -- --include-ignored";
+    let tested = steps.step("soak", subject, || test_environment::run(&soak, &home, &mut times));
+    steps.detail(&times.summary());
+    tested
 }

@@ -6,6 +6,7 @@ use super::check;
 use crate::metadata::{Metadata, Resolve, cargo, repository};
 use crate::steps::Steps;
 use crate::test_servers::{self, FOLDER};
+use crate::test_times::TestTimes;
 use crate::{documents, needs, test_environment};
 
 /// `cargo xtask needs`: installs what the tests need.
@@ -23,7 +24,10 @@ pub(super) fn run(steps: &mut Steps) -> Result<()> {
     let mut tests = cargo();
     tests.args(["test", "--workspace", "--locked", "--no-fail-fast"]).env(FOLDER, test_servers::folder()?);
     let home = repository().join("target");
-    steps.step("test", "cargo test --workspace", || test_environment::run(&tests, &home))?;
+    let mut times = TestTimes::default();
+    let tested = steps.step("test", "cargo test --workspace", || test_environment::run(&tests, &home, &mut times));
+    steps.detail(&times.summary());
+    tested?;
     examples(steps, &[])?;
     check::docs(steps)
 }
