@@ -23,6 +23,7 @@ mod skipped;
 mod steps;
 mod test_environment;
 mod test_servers;
+mod test_times;
 mod tidy;
 mod unsafe_code;
 

@@ -10,6 +10,7 @@ use anyhow::{Context as _, Result, bail};
 #[derive(Default)]
 pub(crate) struct Steps {
     done: Vec<Step>,
+    details: String,
     skipped: Vec<String>,
 }
 
@@ -61,12 +62,18 @@ impl Steps {
         result.with_context(|| format!("{name} failed"))
     }
 
+    /// Adds text below the table.
+    pub(crate) fn detail(&mut self, text: &str) {
+        self.details += "\n";
+        self.details += text;
+    }
+
     /// Adds what was skipped to the summary, one line each.
     pub(crate) fn skipped(&mut self, lines: Vec<String>) {
         self.skipped.extend(lines);
     }
 
-    /// Returns one line for each step, the total, and what was skipped.
+    /// Returns one line for each step, the total, the details, and what was skipped.
     pub(crate) fn summary(&self) -> String {
         let mut table = format!("{:<12} {:>9}\n", "step", "seconds");
         for Step { name, duration, outcome } in &self.done {
@@ -79,6 +86,7 @@ impl Steps {
         }
         let total: Duration = self.done.iter().map(|step| step.duration).sum();
         let _ = writeln!(table, "{:<12} {:>9.1}", "total", total.as_secs_f64());
+        table += &self.details;
         if !self.skipped.is_empty() {
             let _ = writeln!(table, "\nskipped:\n  {}", self.skipped.join("\n  "));
         }
@@ -109,6 +117,8 @@ mod tests {
         let failed: Vec<_> = table.lines().filter(|line| line.ends_with("  failed")).collect();
         assert_eq!(failed.len(), 1);
         assert!(failed[0].starts_with("bad"));
+        steps.detail("more\n");
+        assert_eq!(steps.summary(), format!("{table}\nmore\n"));
         assert!(!table.contains("skipped"));
 
         steps.skipped(vec!["no tmux (terminal)".to_owned(), "no root (other)".to_owned()]);

@@ -4,7 +4,9 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
+
+use crate::test_times::TestTimes;
 
 /// Resets all signals to their defaults, unblocks them, and executes the following program. Shells start background
 /// jobs with SIGINT ignored, and `nohup` ignores SIGHUP; programs inherit that.
@@ -21,8 +23,8 @@ os.execvp(sys.argv[1], sys.argv[1:])
 ";
 
 /// Runs a command in this environment; fails unless it succeeds.
-pub(crate) fn run(command: &Command, home: &Path) -> Result<()> {
-    let status = usual(command, home).status().context("cannot start the tests")?;
+pub(crate) fn run(command: &Command, home: &Path, times: &mut TestTimes) -> Result<()> {
+    let status = times.watch(&mut usual(command, home))?;
     if !status.success() {
         bail!("{status}");
     }

@@ -9,6 +9,7 @@ use crate::metadata::{Metadata, Resolve, cargo, repository};
 use crate::skipped::{self, Skipped};
 use crate::steps::Steps;
 use crate::test_servers::{self, FOLDER};
+use crate::test_times::TestTimes;
 use crate::{documents, needs, test_environment};
 
 /// `cargo xtask needs`: installs what the tests need.
@@ -33,12 +34,14 @@ pub(super) fn run(steps: &mut Steps) -> Result<()> {
     check::docs(steps)
 }
 
-/// Runs tests, and adds what they skip to the summary.
+/// Runs tests, and adds the slowest ones and what they skip to the summary.
 pub(super) fn run_tests(steps: &mut Steps, name: &'static str, subject: &str, tests: &mut Command) -> Result<()> {
     let skipped = Skipped::new()?;
     tests.env(skipped::VARIABLE, skipped.path());
     let home = repository().join("target");
-    let result = steps.step(name, subject, || test_environment::run(tests, &home));
+    let mut times = TestTimes::default();
+    let result = steps.step(name, subject, || test_environment::run(tests, &home, &mut times));
+    steps.detail(&times.summary());
     steps.skipped(skipped.lines()?);
     result
 }

@@ -6,6 +6,7 @@
 mod container;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -174,6 +175,38 @@ fn platform_package(packages: &[PathBuf]) -> Result<String> {
     Ok(names.max_by_key(|name| name.len()).context("there is no package for a platform")?.to_owned())
 }
 
+/// Checks that the AppArmor profile is installed where AppArmor can read it, and only there, and that it is removed.
+fn profile(place: &Place<'_>, package: &Path, root: &Path, dpkg: &dyn Fn(&[&str]) -> Command) -> Result<()> {
+    let installed = root.join("etc/apparmor.d/coracle");
+    let folder = root.join("etc/apparmor.d");
+    let tools = place.folder.join("tools");
+    fs::create_dir_all(&folder).and_then(|()| fs::create_dir_all(&tools)).context("cannot create folders")?;
+    let with_parser = |status: u8, arguments: &[&str], package: Option<&Path>| {
+        let parser = tools.join("apparmor_parser");
+        fs::write(&parser, format!("#!/bin/sh\nexit {status}\n")).context("cannot write a parser")?;
+        fs::set_permissions(&parser, fs::Permissions::from_mode(0o755)).context("cannot write a parser")?;
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let path = std::env::join_paths(std::iter::once(tools.clone()).chain(std::env::split_paths(&path)))?;
+        printed(dpkg(arguments).args(package).env("PATH", path)).map(drop)
+    };
+    with_parser(1, &["--install"], Some(package))?;
+    ensure!(!installed.exists(), "a parser that does not know the rules of the profile got it");
+    for unchanged in [true, false] {
+        with_parser(0, &["--install"], Some(package))?;
+        let text = fs::read_to_string(&installed).context("the AppArmor profile is missing")?;
+        ensure!(text == super::deb::PROFILE.1, "the AppArmor profile differs: {text}");
+        if !unchanged {
+            fs::write(&installed, "changed").context("cannot change the profile")?;
+            with_parser(0, &["--install"], Some(package))?;
+        }
+        with_parser(0, &["--remove", "coracle"], None)?;
+        ensure!(installed.exists() != unchanged, "only a changed profile stays when the package is removed");
+    }
+    with_parser(0, &["--purge", "coracle"], None)?;
+    ensure!(!installed.exists(), "the AppArmor profile is still there after a purge");
+    fs::remove_dir(&folder).context("the package left files of AppArmor behind")
+}
+
 fn deb(place: &Place<'_>, package: &Path, contents: &Contents) -> Result<()> {
     let control =
         String::from_utf8_lossy(&printed(place.command("dpkg-deb").arg("--field").arg(package))?).into_owned();
@@ -194,14 +227,16 @@ fn deb(place: &Place<'_>, package: &Path, contents: &Contents) -> Result<()> {
         fs::write(root.join("var/lib/dpkg/status"), "").context("cannot create dpkg's database")?;
         let dpkg = |arguments: &[&str]| {
             let mut command = place.command("dpkg");
-            command.arg(format!("--root={}", root.display())).args(["--force-depends", "--log=/dev/null"]);
-            command.args(arguments);
+            // The root has no shell, so scripts run outside of it and are told where it is.
+            command.arg(format!("--root={}", root.display())).args(["--force-depends", "--force-script-chrootless"]);
+            command.arg("--log=/dev/null").args(arguments);
             command
         };
         printed(dpkg(&["--install"]).arg(package))?;
         try_out("the Debian package", &mut place.command(&program))?;
         printed(&mut dpkg(&["--remove", "coracle"]))?;
         ensure!(!program.exists() && !root.join("usr/share/man").exists(), "dpkg left files behind");
+        profile(place, package, &root, &dpkg)?;
     }
     printed(place.command("dpkg-deb").arg("-x").arg(package).arg(&root))?;
     are_there(
@@ -212,6 +247,7 @@ fn deb(place: &Place<'_>, package: &Path, contents: &Contents) -> Result<()> {
             "usr/share/zsh/vendor-completions/_coracle",
             "usr/share/fish/vendor_completions.d/coracle.fish",
             "usr/share/doc/coracle/copyright",
+            super::deb::PROFILE.0,
         ],
     )?;
     try_out("the files of the Debian package", &mut place.command(&program))?;

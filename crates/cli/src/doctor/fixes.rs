@@ -54,7 +54,16 @@ pub(crate) fn user_namespaces(machine: &Machine, program: &Path) -> Vec<String> 
             "AppArmor removes the capabilities of user namespaces (kernel.apparmor_restrict_unprivileged_userns = 1)."
                 .to_owned(),
         );
-        fixes.push("Allow them for Coracle only, with a profile:".to_owned());
+        if machine.apparmor_profile {
+            fixes.push(
+                "The profile /etc/apparmor.d/coracle allows them for the path that it names, once it is loaded:"
+                    .to_owned(),
+            );
+            fixes.push("  sudo apparmor_parser -r /etc/apparmor.d/coracle".to_owned());
+            fixes.push(format!("If it is not for {program}, replace it by this one:"));
+        } else {
+            fixes.push("Allow them for Coracle only, with the profile /etc/apparmor.d/coracle:".to_owned());
+        }
         fixes.push("  sudo tee /etc/apparmor.d/coracle <<'END'".to_owned());
         fixes.push("  abi <abi/4.0>,".to_owned());
         fixes.push("  include <tunables/global>".to_owned());

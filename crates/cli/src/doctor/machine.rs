@@ -13,6 +13,8 @@ pub(crate) struct Machine {
     pub(crate) max_user_namespaces: Option<u64>,
     /// Ubuntu's setting: 1 removes all capabilities from user namespaces of programs without a profile.
     pub(crate) apparmor_restricts: Option<u64>,
+    /// Whether there is a profile for Coracle where the Debian package installs it.
+    pub(crate) apparmor_profile: bool,
     /// Active security modules; unknown if securityfs is not mounted.
     pub(crate) security_modules: Option<Vec<String>>,
     /// Whether cgroup v2 is mounted where systemd mounts it.
@@ -55,6 +57,7 @@ impl Machine {
             userns_clone: number("proc/sys/kernel/unprivileged_userns_clone"),
             max_user_namespaces: number("proc/sys/user/max_user_namespaces"),
             apparmor_restricts: number("proc/sys/kernel/apparmor_restrict_unprivileged_userns"),
+            apparmor_profile: exists("etc/apparmor.d/coracle"),
             security_modules: modules.map(|modules| modules.trim().split(',').map(str::to_owned).collect()),
             cgroup2: exists("sys/fs/cgroup/cgroup.controllers"),
             systemd: exists("run/systemd/system"),

@@ -24,6 +24,13 @@ const KERNEL: (&str, &str) = ("proc/sys/kernel/osrelease", "6.8.0-31-generic\n")
 fn ubuntus_restriction_gets_a_profile_for_this_program() {
     let text = fix(&[KERNEL, ("proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1\n")]);
     assert!(text.contains("profile coracle /opt/coracle flags=(unconfined) { userns, }"), "{text}");
+    assert!(
+        text.contains("with the profile /etc/apparmor.d/coracle:") && !text.contains("once it is loaded"),
+        "{text}"
+    );
+    let restricts = ("proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1\n");
+    let installed = fix(&[KERNEL, restricts, ("etc/apparmor.d/coracle", "")]);
+    assert!(installed.contains("once it is loaded:\n  sudo apparmor_parser -r /etc/apparmor.d/coracle"), "{installed}");
     let allowed = fix(&[KERNEL, ("proc/sys/kernel/apparmor_restrict_unprivileged_userns", "0\n")]);
     assert!(!allowed.contains("AppArmor"), "{allowed}");
 }
