@@ -26,8 +26,8 @@ fn the_host_is_out_of_reach(who: As) {
     symlink(&canary, workspace.join("link.json")).unwrap();
     symlink("/etc/passwd", workspace.join("passwd.json")).unwrap();
     symlink("own.txt", workspace.join("own-link")).unwrap();
-    let (shown, home) = (canary.display(), coracle.home().display());
-    let facts = format!("const CANARY = \"{shown}\", FOLDER = \"{home}\";\n");
+    let (shown, home) = (canary.display(), coracle.home());
+    let facts = format!("const CANARY = \"{shown}\", FOLDER = \"{}\";\n", home.display());
     let execution = run(&coracle, "typescript", &(facts + include_str!("typescript_escape/probes.ts")), &[]);
     assert_eq!(execution["ok"], true, "as {who:?}: {execution:#}");
     assert_eq!(execution["result"]["failures"], json!([]), "as {who:?}");
