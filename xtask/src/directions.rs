@@ -37,6 +37,7 @@ const BELOW_ENGINE: &[&str] = &[
 ];
 
 const ENGINE_AND_BELOW: &[&str] = &[
+    "coracle-models",
     "coracle-engine",
     "coracle-sandbox",
     "coracle-upstream",
@@ -75,6 +76,7 @@ const TABLE: &[Row] = &[
         ours: Ours::These(&[
             "coracle-accounts",
             "coracle-agent",
+            "coracle-models",
             "coracle-workflow",
             "coracle-config",
             "coracle-engine",
@@ -125,7 +127,14 @@ const TABLE: &[Row] = &[
     Row { name: "coracle-guest", ours: Ours::These(&["coracle-protocol", "coracle-types"]), theirs: Theirs::Any },
     Row { name: "coracle-protocol", ours: Ours::These(&["coracle-types"]), theirs: Theirs::Any },
     Row { name: "coracle-store", ours: Ours::These(&["coracle-types"]), theirs: Theirs::Any },
+    Row { name: "coracle-models", ours: Ours::These(&["coracle-types"]), theirs: Theirs::Without(&["axum", "rmcp"]) },
     Row { name: "coracle-types", ours: Ours::These(&[]), theirs: Theirs::Only(&["serde", "serde_json", "thiserror"]) },
+    // An implementation of its own of what `coracle-agent` and others speak: it may know none of them.
+    Row {
+        name: "coracle-scripted-model",
+        ours: Ours::These(&["coracle-types"]),
+        theirs: Theirs::Without(&["reqwest"]),
+    },
     // Only a dev-dependency, see `NOBODY_KNOWS`.
     Row {
         name: "coracle-testing",

@@ -88,6 +88,20 @@ fn nothing_depends_on_cli_testing_or_xtask() {
 }
 
 #[test]
+fn the_scripted_model_shares_no_code_with_clients() {
+    for row in TABLE {
+        match row.name {
+            "coracle-cli" => allowed(row.name, "coracle-scripted-model"),
+            name => denied(name, "coracle-scripted-model"),
+        }
+    }
+    denied("coracle-scripted-model", "coracle-agent");
+    denied("coracle-scripted-model", "reqwest");
+    allowed("coracle-scripted-model", "coracle-types");
+    allowed("coracle-scripted-model", "axum");
+}
+
+#[test]
 fn only_cli_and_bench_depend_on_server() {
     for row in TABLE {
         match row.name {
