@@ -14,6 +14,8 @@ const PREFIX: &str = "CORACLE";
 const SERVERS: (&str, &str, &str) = ("mcpServers", "CORACLE_MCP_SERVERS", "McpServer");
 /// The kind of a row that describes the keys below it.
 const SECTION: &str = "section";
+/// Stands for a name of the user's choice in a key. Such keys have no variable.
+const NAME: &str = "NAME";
 /// How the schema describes keys that are accepted and ignored.
 const IGNORED: &str = "Used by other clients; has no effect here.";
 /// Sections in a format of earlier tools, described in `docs/compatibility.md`.
@@ -47,6 +49,8 @@ pub(crate) fn reference(page: &str, schema: &Value) -> Result<String> {
             let Row { key, kind, default, description } = row;
             let _ = if kind == SECTION {
                 writeln!(text, "| `{key}` | | | {description} |")
+            } else if key.split('.').any(|part| part == NAME) {
+                writeln!(text, "| `{key}` | {kind} | {default} | {description} |")
             } else {
                 let variable = format!("{PREFIX}_{}", key.replace('.', "_").to_uppercase());
                 writeln!(text, "| `{key}`<br>`{variable}` | {kind} | {default} | {description} |")
@@ -68,18 +72,16 @@ fn rows(schema: &Value, section: &str, keys: &Map<String, Value>) -> Vec<Row> {
     let mut rows = Vec::new();
     for (name, key) in keys {
         let path = if section.is_empty() { name.clone() } else { format!("{section}.{name}") };
-        match properties(schema, key) {
-            Some(below) => {
-                let (kind, default) = (SECTION.to_owned(), String::new());
-                rows.push(Row { key: path.clone(), kind, default, description: description(key) });
-                rows.extend(self::rows(schema, &path, below));
-            }
-            None => rows.push(Row {
-                key: path,
-                kind: kind(schema, key),
-                default: default(key),
-                description: description(key),
-            }),
+        if let Some(below) = properties(schema, key) {
+            let (kind, default) = (SECTION.to_owned(), String::new());
+            rows.push(Row { key: path.clone(), kind, default, description: description(key) });
+            rows.extend(self::rows(schema, &path, below));
+        } else {
+            let entry = entry(schema, key);
+            let kind = if entry.is_some() { "map".to_owned() } else { kind(schema, key) };
+            let below = entry.map(|keys| self::rows(schema, &format!("{path}.{NAME}"), keys)).unwrap_or_default();
+            rows.push(Row { key: path, kind, default: default(key), description: description(key) });
+            rows.extend(below);
         }
     }
     rows
@@ -93,6 +95,13 @@ fn resolved<'a>(schema: &'a Value, part: &'a Value) -> &'a Value {
 
 fn properties<'a>(schema: &'a Value, part: &'a Value) -> Option<&'a Map<String, Value>> {
     resolved(schema, part)["properties"].as_object()
+}
+
+/// The keys of an entry, in a map whose entries have keys.
+fn entry<'a>(schema: &'a Value, part: &'a Value) -> Option<&'a Map<String, Value>> {
+    let entry = &resolved(schema, part)["additionalProperties"];
+    let choices = entry["anyOf"].as_array();
+    choices.map_or_else(|| properties(schema, entry), |choices| choices.iter().find_map(|one| properties(schema, one)))
 }
 
 fn kind(schema: &Value, part: &Value) -> String {
@@ -156,9 +165,14 @@ mod tests {
                     "type": "array", "items": {"anyOf": [{"type": "string"}, {"type": "number"}]}, "default": [],
                     "description": "Arguments.",
                 }, "icon": {"description": IGNORED}}},
+                "Peer": {"properties": {"port": {"type": "integer", "description": "Port."}}},
                 "Server": {"properties": {
                     "auth": {"$ref": "#/$defs/Auth", "default": "auto", "description": "A | B."},
                     "limits": {"$ref": "#/$defs/Limits", "description": "Limits."},
+                    "peers": {
+                        "type": "object", "additionalProperties": {"anyOf": [{"$ref": "#/$defs/Peer"}, {"type": "null"}]},
+                        "default": {}, "description": "Peers.",
+                    },
                     "url": {"type": ["string", "null"], "default": null, "description": "Address."},
                 }},
             },
@@ -180,6 +194,8 @@ mod tests {
              | `server.auth`<br>`CORACLE_SERVER_AUTH` | `auto`, `required` | `auto` | A \\| B. |\n\
              | `server.limits` | | | Limits. |\n\
              | `server.limits.time`<br>`CORACLE_SERVER_LIMITS_TIME` | number from 0.5 to 86400 | `30` | Time in seconds. |\n\
+             | `server.peers`<br>`CORACLE_SERVER_PEERS` | map | `{{}}` | Peers. |\n\
+             | `server.peers.NAME.port` | integer | – | Port. |\n\
              | `server.url`<br>`CORACLE_SERVER_URL` | string | – | Address. |\n"
         );
         assert_eq!(page, expected);

@@ -90,6 +90,7 @@ pub(crate) fn stray(name: &str) -> Option<Stray> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::providers::PROVIDER_VARIABLES;
     use std::collections::BTreeSet;
 
     #[test]
@@ -101,6 +102,9 @@ mod tests {
             for other in key.other_variables {
                 assert!(names.insert((*other).to_owned()), "{other}");
             }
+        }
+        for name in PROVIDER_VARIABLES.iter().flat_map(|variable| variable.names) {
+            assert!(names.insert((*name).to_owned()), "{name}");
         }
         assert!(names.contains("CORACLE_EXECUTION_REQUIRE_FULL_ISOLATION"));
     }

@@ -1,4 +1,4 @@
-//! Expands `${VAR}` in the entries of servers.
+//! Expands `${VAR}` in the entries of servers and model providers.
 
 /// The maximum length of an expanded text.
 const MAX_EXPANDED: usize = 1 << 20;

@@ -1,11 +1,13 @@
 //! Collects values from all sources in order of precedence, with all problems.
 
+mod provider;
 mod server;
 
 use crate::Origin;
 use crate::environment::{self, SERVERS_VARIABLE};
 use crate::keys::{self, Kind, OLD_SERVERS, SERVERS, TOOLS};
 use crate::problem::{Problem, Reason, Warning};
+use crate::providers::{Field, GatheredProvider};
 use crate::settings::McpServer;
 use crate::suggest::nearest;
 use crate::value::{self, Base};
@@ -48,6 +50,9 @@ pub(crate) struct Gathered {
     pub(crate) values: BTreeMap<&'static str, (Value, Origin)>,
     pub(crate) tools: BTreeMap<String, (Value, Origin)>,
     pub(crate) servers: BTreeMap<String, GatheredServer>,
+    pub(crate) providers: BTreeMap<String, GatheredProvider>,
+    /// Keys of providers from variables that other programs use, too. Weaker than all entries of `agent.providers`.
+    pub(crate) provider_variables: BTreeMap<(&'static str, &'static str), Field>,
     pub(crate) problems: Vec<Problem>,
     pub(crate) warnings: Vec<Warning>,
 }
@@ -100,8 +105,10 @@ impl Gathered {
     }
 
     fn value(&mut self, path: &'static str, kind: Kind, node: &Node, origin: &Origin, source: &Source<'_>) {
-        if kind == Kind::Decisions {
-            return self.decisions(node, source);
+        match kind {
+            Kind::Decisions => return self.decisions(node, source),
+            Kind::Providers => return self.provider_map(node, source),
+            _ => {}
         }
         match value::from_node(kind, node, source.base) {
             Ok(Some(value)) => {
@@ -154,6 +161,7 @@ impl Gathered {
                 }
             }
         }
+        self.usual_provider_variables(&lookup, &origin);
         if let Some(text) = lookup(SERVERS_VARIABLE).filter(|text| !text.trim().is_empty()) {
             let from = origin(SERVERS_VARIABLE);
             self.servers_text(text, &Source { origin: &|_| from.clone(), base });
@@ -179,8 +187,9 @@ impl Gathered {
 
     fn text(&mut self, path: &'static str, kind: Kind, text: &str, source: &Source<'_>) {
         let origin = (source.origin)(Place::default());
-        if kind == Kind::Decisions {
+        if matches!(kind, Kind::Decisions | Kind::Providers) {
             match Node::parse(text) {
+                Ok(node) if kind == Kind::Providers => self.provider_map(&node, source),
                 Ok(node) => self.decisions(&node, source),
                 Err(error) => self.problem(origin, path, Reason::Unparsable { message: error.message }),
             }

@@ -6,6 +6,8 @@ use coracle_types::MAX_CALL_BYTES;
 pub(crate) const TOOLS: &str = "policy.tools";
 /// See [`TOOLS`].
 pub(crate) const SERVERS: &str = "mcpServers";
+/// See [`TOOLS`].
+pub(crate) const PROVIDERS: &str = "agent.providers";
 /// The list of servers in the format of earlier tools.
 pub(crate) const OLD_SERVERS: &str = "mcp_servers";
 
@@ -43,6 +45,8 @@ pub(crate) enum Kind {
     TextMap,
     /// Decisions by pattern.
     Decisions,
+    /// Model providers by name.
+    Providers,
 }
 
 /// One setting.
@@ -83,6 +87,9 @@ const CLEANUP_MODES: &[(&str, &str)] = &[("off", "off"), ("dry_run", "dry_run"),
 
 /// A limit in bytes on one call.
 const BYTES: Kind = Kind::Whole(1024, MAX_CALL_BYTES);
+
+/// A limit on the tokens of several requests.
+const RUN_TOKENS: Kind = Kind::Whole(1_000, 1_000_000_000_000);
 
 /// All keys except the servers.
 pub(crate) const KEYS: &[Key] = &[
@@ -166,6 +173,7 @@ pub(crate) const KEYS: &[Key] = &[
     also("log.level", Kind::Level, &[LOG_VARIABLE, "LOG_LEVEL"]),
     also("log.file", Kind::Path, &["LOG_FILE"]),
     also("agent.default_model", Kind::Text, &["DEFAULT_MODEL"]),
+    key(PROVIDERS, Kind::Providers),
     also("agent.azure_openai.endpoint", Kind::Text, &["AZURE_OPENAI_ENDPOINT"]),
     also("agent.azure_openai.api_key", Kind::Secret, &["AZURE_OPENAI_API_KEY"]),
     also("agent.azure_openai.api_version", Kind::Text, &["AZURE_OPENAI_API_VERSION"]),
@@ -174,6 +182,12 @@ pub(crate) const KEYS: &[Key] = &[
         Kind::Text,
         &["AZURE_OPENAI_DEPLOYMENT", "AZURE_OPENAI_DEPLOYMENT_NAME", "AZURE_OPENAI_CHAT_DEPLOYMENT_NAME"],
     ),
+    key("agent.max_steps", Kind::Whole(1, 1_000)),
+    key("agent.max_calls", Kind::Whole(1, 10_000)),
+    key("agent.max_run_tokens", RUN_TOKENS),
+    key("agent.daily_tokens", RUN_TOKENS),
+    key("agent.instructions", Kind::Text),
+    key("agent.allow_image_urls", Kind::Truth),
 ];
 
 /// The key with this path.
@@ -234,6 +248,25 @@ const CONNECTION_TYPES: &[(&str, &str)] = &[
     ("streamableHttp", "http"),
 ];
 
+/// The keys of a model provider's entry.
+pub(crate) const PROVIDER_KEYS: &[(&str, Kind)] = &[
+    ("url", Kind::Text),
+    ("api_key", Kind::Secret),
+    ("api", Kind::Choice(APIS)),
+    ("api_version", Kind::Text),
+    ("code_fences", Kind::Choice(CODE_FENCES)),
+    ("context_tokens", Kind::Whole(1_000, 100_000_000)),
+    ("models", Kind::Texts),
+];
+
+const APIS: &[(&str, &str)] = &[("chat", "chat"), ("responses", "responses"), ("messages", "messages")];
+
+const CODE_FENCES: &[(&str, &str)] = &[("auto", "auto"), ("always", "always"), ("never", "never")];
+
+/// Names that other programs use for our keys. They are only suggested.
+pub(crate) const PROVIDER_SYNONYMS: &[(&str, &str)] =
+    &[("base_url", "url"), ("baseUrl", "url"), ("endpoint", "url"), ("key", "api_key"), ("token", "api_key")];
+
 /// Names that other clients use for our keys.
 pub(crate) const SERVER_SYNONYMS: &[(&str, &str)] = &[
     ("serverUrl", "url"),
@@ -279,7 +312,8 @@ pub(crate) const SERVER_IGNORED: &[&str] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{McpServer, Settings};
+    use crate::providers::PROVIDER_VARIABLES;
+    use crate::{McpServer, Provider, Settings};
     use serde_json::Value;
     use std::collections::BTreeSet;
 
@@ -326,9 +360,32 @@ mod tests {
     }
 
     #[test]
+    fn the_table_of_a_provider_matches_its_fields() {
+        let schema = schemars::schema_for!(Provider).to_value();
+        let mut found = BTreeSet::new();
+        leaves(&schema, &schema, "", &mut found);
+        assert_eq!(found, PROVIDER_KEYS.iter().map(|(name, _)| (*name).to_owned()).collect());
+    }
+
+    fn page(name: &str) -> String {
+        let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
+        std::fs::read_to_string(page).unwrap()
+    }
+
+    #[test]
+    fn the_documentation_lists_the_variables_of_providers() {
+        let page = page("configuration.md");
+        for variable in PROVIDER_VARIABLES {
+            let names: Vec<String> = variable.names.iter().map(|name| format!("`{name}`")).collect();
+            let key = format!("{PROVIDERS}.{}.{}", variable.provider, variable.field);
+            let row = format!("| {} | `{key}` |", names.join(", "));
+            assert!(page.lines().any(|line| line == row), "{row}");
+        }
+    }
+
+    #[test]
     fn the_documentation_lists_the_variables_of_earlier_tools() {
-        let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/compatibility.md");
-        let page = std::fs::read_to_string(page).unwrap();
+        let page = page("compatibility.md");
         for key in KEYS {
             for variable in key.other_variables.iter().filter(|variable| !variable.starts_with("CORACLE_")) {
                 let is_row = |line: &str| {

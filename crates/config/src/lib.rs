@@ -1,18 +1,18 @@
 //! Settings: the settings file, the environment, and their precedence.
 //!
 //! Start at [`load`]: it finds `coracle.yaml`, reads `.env` and the environment, and returns plain [`Settings`], the
-//! [`ServerSpec`](coracle_types::ServerSpec)s of the usable servers, and the origin of each value. Flags take
-//! precedence over the environment, then `.env`, then the file, then defaults. [`schema`] is the JSON Schema for
-//! editors, [`import`] reads the configuration of other clients, and [`edit`] changes the file and preserves the rest
-//! of its text.
+//! [`ServerSpec`](coracle_types::ServerSpec)s of the usable servers, the usable model [`Provider`]s, and the origin of
+//! each value. Flags take precedence over the environment, then `.env`, then the file, then defaults. [`schema`] is the
+//! JSON Schema for editors, [`import`] reads the configuration of other clients, and [`edit`] changes the file and
+//! preserves the rest of its text.
 //!
 //! A `coracle.yaml` in the current folder can start programs: running Coracle in a folder means to trust that folder,
 //! as with a `Makefile`. So the loader always reports which file it read and how it was found ([`SourceFile`]), and
 //! reads no file in the current folder that belongs to another user.
 //!
-//! Invariants: a problem names its location and never the value of a credential. One unusable server never breaks the
-//! others. The environment is passed in and never read here (except for `${VAR}` inside a `.env`, which the parser of
-//! such files expands itself).
+//! Invariants: a problem names its location and never the value of a credential. One unusable server or provider never
+//! breaks the others. The environment is passed in and never read here (except for `${VAR}` inside a `.env`, which the
+//! parser of such files expands itself).
 
 mod dotenv;
 mod earlier;
@@ -28,6 +28,7 @@ mod load;
 mod mask;
 mod origin;
 mod problem;
+mod providers;
 mod reader;
 mod schema;
 mod servers;
@@ -48,8 +49,8 @@ pub use reader::is_foreign;
 pub use schema::schema;
 pub use servers::{ServerFault, ServerProblem};
 pub use settings::{
-    Agent, Artifacts, AzureOpenAi, Calls, CleanupMode, ConnectionType, Embedder, Execution, ExecutionLimits,
-    Guardrails, History, Log, McpServer, Microsandbox, Oidc, Policy, SandboxType, Search, Server, Settings, Workspaces,
-    WorkspacesCleanup,
+    Agent, Api, Artifacts, AzureOpenAi, Calls, CleanupMode, CodeFences, ConnectionType, Embedder, Execution,
+    ExecutionLimits, Guardrails, History, Log, McpServer, Microsandbox, Oidc, Policy, Provider, SandboxType, Search,
+    Server, Settings, Workspaces, WorkspacesCleanup,
 };
 pub use show::SettingRow;

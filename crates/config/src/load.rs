@@ -4,14 +4,15 @@ use crate::dotenv::DotEnv;
 use crate::earlier;
 use crate::environment::{self, CONFIG_VARIABLE, HOME_VARIABLE};
 use crate::gather::{Flag, Gathered};
-use crate::keys::{KEYS, SERVERS, TOOLS};
+use crate::keys::{KEYS, PROVIDERS, SERVERS, TOOLS};
 use crate::problem::{ConfigError, Problem, Reason, Warning};
+use crate::providers::{self, AZURE};
 use crate::reader::{MAX_FILE_BYTES, is_foreign, read_text};
 use crate::servers::{self, ServerProblem};
 use crate::settings::setting;
 use crate::value::Base;
 use crate::yaml::Node;
-use crate::{Origin, Settings};
+use crate::{Origin, Provider, Settings};
 use coracle_types::{LIMITS, LimitError, ServerSpec};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -76,7 +77,8 @@ pub struct Loaded {
     /// The settings.
     pub settings: Settings,
     /// The origins of values, by key. A key without an origin has its default. Entries of `policy.tools` and
-    /// `mcpServers` have separate origins: `policy.tools.PATTERN`, `mcpServers.NAME`.
+    /// `mcpServers` have separate origins: `policy.tools.PATTERN`, `mcpServers.NAME`. So have the keys of entries of
+    /// `agent.providers`: `agent.providers.NAME.KEY`, or `agent.providers.NAME` if the entry is empty.
     pub origins: BTreeMap<String, Origin>,
     /// The settings file, if there is one.
     pub file: Option<SourceFile>,
@@ -84,10 +86,25 @@ pub struct Loaded {
     pub servers: Vec<ServerSpec>,
     /// The unusable servers, with the reasons.
     pub server_problems: Vec<ServerProblem>,
+    /// The usable model providers, with all variables expanded, by name. That of `agent.azure_openai` is `azure`.
+    pub providers: BTreeMap<String, Provider>,
     /// Things that were probably not intended.
     pub warnings: Vec<Warning>,
     /// The workspace of the local user, if settings of an earlier tool define it.
     pub workspace: Option<PathBuf>,
+}
+
+impl Loaded {
+    /// The model to use if a request names none.
+    pub fn default_model(&self) -> Option<String> {
+        let agent = &self.settings.agent;
+        let set = agent.default_model.as_deref().map(str::trim).filter(|model| !model.is_empty());
+        let azure = || {
+            let deployment = agent.azure_openai.deployment.as_deref().filter(|_| self.providers.contains_key(AZURE))?;
+            Some(format!("{AZURE}/{deployment}"))
+        };
+        set.map(str::to_owned).or_else(azure)
+    }
 }
 
 /// Loads everything. Flags take precedence over the environment, then `.env` of the current folder, then that of the
@@ -124,6 +141,7 @@ pub fn load(options: &LoadOptions) -> Result<Loaded, ConfigError> {
     strays(options.env.keys(), from_environment, &mut gathered);
     gathered.flags(&options.flags, &here);
 
+    gathered.complete_providers();
     let mut problems = std::mem::take(&mut gathered.problems);
     let (mut settings, mut origins) = assemble(&gathered, &mut problems);
     if !problems.is_empty() {
@@ -136,8 +154,11 @@ pub fn load(options: &LoadOptions) -> Result<Loaded, ConfigError> {
         options.env.get(name).or_else(from_file).map(String::as_str)
     };
     let (servers, server_problems) = servers::resolve_all(&gathered.servers, &variable, &mut gathered.warnings);
+    let providers =
+        providers::resolve_all(&gathered.providers, &settings.agent, &origins, &variable, &mut gathered.warnings);
     let file = found.map(|(file, _)| file);
-    Ok(Loaded { settings, origins, file, servers, server_problems, warnings: gathered.warnings, workspace })
+    let warnings = gathered.warnings;
+    Ok(Loaded { settings, origins, file, servers, server_problems, providers, warnings, workspace })
 }
 
 fn find_file(options: &LoadOptions, warnings: &mut Vec<Warning>) -> Result<Option<(SourceFile, String)>, ConfigError> {
@@ -221,6 +242,18 @@ fn assemble(gathered: &Gathered, problems: &mut Vec<Problem>) -> (Settings, BTre
         origins.insert(format!("{TOOLS}.{pattern}"), origin.clone());
     }
     insert(&mut root, TOOLS, Value::Object(tools));
+    let mut providers = Map::new();
+    for (name, provider) in &gathered.providers {
+        let fields = provider.fields.iter().map(|(field, found)| ((*field).to_owned(), found.value.clone()));
+        providers.insert(name.clone(), Value::Object(fields.collect()));
+        for (field, found) in &provider.fields {
+            origins.insert(format!("{PROVIDERS}.{name}.{field}"), found.origin.clone());
+        }
+        if provider.fields.is_empty() {
+            origins.insert(format!("{PROVIDERS}.{name}"), provider.origin.clone());
+        }
+    }
+    insert(&mut root, PROVIDERS, Value::Object(providers));
     // All values were checked before. If one was not, report that without revealing it.
     let mut settings: Settings = serde_json::from_value(Value::Object(root)).unwrap_or_else(|_| {
         let reason = Reason::Unparsable { message: "a value has an unexpected shape".to_owned() };
@@ -230,6 +263,12 @@ fn assemble(gathered: &Gathered, problems: &mut Vec<Problem>) -> (Settings, BTre
     for (name, server) in &gathered.servers {
         settings.mcp_servers.insert(name.clone(), server.entry.clone());
         origins.insert(format!("{SERVERS}.{name}"), server.origin.clone());
+    }
+    for (name, provider) in &gathered.providers {
+        if !provider.fields.contains_key("url") && providers::needs_url(name, &settings.agent) {
+            let (origin, key) = (provider.origin.clone(), format!("{PROVIDERS}.{name}"));
+            problems.push(Problem { origin, key, reason: Reason::Missing { name: "url" } });
+        }
     }
     if let Err(error) = settings.execution.limits.to_limits().check() {
         let key = limit_key(&error);

@@ -1,4 +1,4 @@
-use crate::Origin;
+use crate::{Origin, providers};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -85,6 +85,7 @@ impl Problem {
             Reason::OutOfRange { .. } => "out_of_range",
             Reason::NotOneOf { .. } => "unknown_choice",
             Reason::Pattern => "bad_pattern",
+            Reason::ProviderName => "bad_name",
             Reason::Missing { .. } => "missing_key",
             Reason::Twice { .. } => "given_twice",
             Reason::Unparsable { .. } => "unparsable",
@@ -101,6 +102,8 @@ impl Problem {
             Reason::OutOfRange { .. } if self.key.starts_with("calls.max_") => Some(
                 "a call and its answer are limited to one message each; request larger results in parts".to_owned(),
             ),
+            Reason::ProviderName => Some("use letters, digits, `-`, `_` and `.`, and at most 64 of them".to_owned()),
+            Reason::Missing { .. } => providers::name_in(&self.key).map(providers::hint_without_url),
             Reason::NotFollowed { instead } => Some(instead.clone()),
             Reason::Pattern => Some("write `server.tool`, `server.*`, `server.prefix_*` or `*`".to_owned()),
             _ => None,
@@ -150,6 +153,9 @@ pub enum Reason {
     /// The text is not a pattern of tools.
     #[error("is not a pattern of tools")]
     Pattern,
+    /// The text cannot be the name of a model provider.
+    #[error("is not a name of a model provider")]
+    ProviderName,
     /// The setting would protect something, but has no effect.
     #[error("has no effect in this version")]
     NotFollowed {

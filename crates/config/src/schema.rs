@@ -2,12 +2,20 @@ use crate::Settings;
 use crate::keys::{OLD_SERVERS, SERVER_DENIED_TOOLS, SERVER_IGNORED, SERVER_KEYS, SERVER_SYNONYMS};
 use serde_json::{Map, Value, json};
 
+/// Names of model providers.
+const PROVIDER_NAME: &str = "^[A-Za-z0-9._-]{1,64}$";
+
 /// The JSON Schema of the settings file, as text with a final line feed.
 pub fn schema() -> String {
     let mut schema = schemars::schema_for!(Settings).to_value();
     schema["title"] = json!("coracle.yaml");
     add_old_servers(&mut schema);
     add_server_spellings(&mut schema["$defs"]["McpServer"]);
+    let providers = &mut schema["$defs"]["Agent"]["properties"]["providers"];
+    providers["propertyNames"] = json!({"pattern": PROVIDER_NAME});
+    // An entry without keys is enough for some providers.
+    let entry = providers["additionalProperties"].take();
+    providers["additionalProperties"] = json!({"anyOf": [entry, {"type": "null"}]});
     // Alternative spellings, which editors should not mark as errors.
     add_choice(&mut schema["$defs"]["SandboxType"], "microsandbox", "Same as `microvm`.");
     add_choice(&mut schema["$defs"]["ConnectionType"], "streamable-http", "Same as `http`.");

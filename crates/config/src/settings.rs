@@ -1,11 +1,13 @@
 //! The settings as plain data. The doc comments are the descriptions in the schema.
 
+mod agent;
 mod data;
 mod execution;
 mod limits;
 mod server;
 mod sign_in;
 
+pub use agent::{Agent, Api, AzureOpenAi, CodeFences, Provider};
 pub use data::{Artifacts, CleanupMode, History, Workspaces, WorkspacesCleanup};
 pub use execution::{Execution, Microsandbox, SandboxType};
 pub use limits::ExecutionLimits;
@@ -43,7 +45,7 @@ pub struct Settings {
     pub server: Server,
     /// Log level and destination.
     pub log: Log,
-    /// Models for the chat agent.
+    /// Models for the chat agent, and its limits.
     pub agent: Agent,
     /// MCP servers by name, in the format of Claude, Cursor and VS Code. A list of `name`, `url` and `connection_type`
     /// under `mcp_servers` is accepted, too.
@@ -252,31 +254,6 @@ impl Default for Log {
     fn default() -> Self {
         Self { level: "warn".to_owned(), file: None }
     }
-}
-
-/// Models for the chat agent.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Agent {
-    /// Model to use if a request names none. Has no effect in this version.
-    pub default_model: Option<String>,
-    /// Azure OpenAI resource. In this version only `search.embedder` uses it, as a fallback.
-    pub azure_openai: AzureOpenAi,
-}
-
-/// Azure OpenAI resource.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct AzureOpenAi {
-    /// Endpoint URL of the resource.
-    pub endpoint: Option<String>,
-    /// API key. Prefer an environment variable to the settings file.
-    #[schemars(with = "Option<String>")]
-    pub api_key: Option<Secret>,
-    /// API version, such as `2024-10-21`.
-    pub api_version: Option<String>,
-    /// Deployment name. Has no effect in this version.
-    pub deployment: Option<String>,
 }
 
 impl Settings {

@@ -1,9 +1,9 @@
 //! Renders settings as a list, for people.
 
 use crate::expand::is_reference;
-use crate::keys::{KEYS, Kind, SERVERS, TOOLS};
+use crate::keys::{KEYS, Kind, PROVIDER_KEYS, PROVIDERS, SERVERS, TOOLS};
 use crate::mask::{MASK, masked, masked_address, masked_arguments};
-use crate::{Loaded, McpServer, Origin, WITHOUT_EFFECT};
+use crate::{Loaded, McpServer, Origin, Provider, WITHOUT_EFFECT};
 use coracle_types::Secret;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ impl Loaded {
             let origin = origin.cloned().unwrap_or_default();
             rows.push(SettingRow { key, value: value.to_string(), origin, has_effect });
         };
-        for key in KEYS.iter().filter(|key| key.path != TOOLS) {
+        for key in KEYS.iter().filter(|key| ![TOOLS, PROVIDERS].contains(&key.path)) {
             let value = settings.pointer(&format!("/{}", key.path.replace('.', "/"))).unwrap_or(&Value::Null);
             let value = match (key.kind, value) {
                 (Kind::Secret, Value::String(_)) => json!(MASK),
@@ -44,6 +44,18 @@ impl Loaded {
             let key = format!("{TOOLS}.{pattern}");
             let origin = self.origins.get(&key);
             row(key, &json!(decision), origin);
+        }
+        for (name, provider) in &self.settings.agent.providers {
+            let key = format!("{PROVIDERS}.{name}");
+            let fields = render_provider(provider);
+            for (field, _) in PROVIDER_KEYS {
+                let key = format!("{key}.{field}");
+                let Some((value, origin)) = fields.get(*field).zip(self.origins.get(&key)) else { continue };
+                row(key, value, Some(origin));
+            }
+            if let Some(origin) = self.origins.get(&key) {
+                row(key, &json!({}), Some(origin));
+            }
         }
         for (name, server) in &self.settings.mcp_servers {
             let key = format!("{SERVERS}.{name}");
@@ -82,6 +94,18 @@ fn render_server(server: &McpServer) -> Value {
         }
     }
     value
+}
+
+fn render_provider(provider: &Provider) -> Map<String, Value> {
+    let Ok(Value::Object(mut fields)) = serde_json::to_value(provider) else { return Map::new() };
+    if let Some(url) = &provider.url {
+        fields.insert("url".to_owned(), json!(masked_address(url.expose())));
+    }
+    if let Some(key) = &provider.api_key {
+        let shown = if is_reference(key.expose()) { key.expose() } else { MASK };
+        fields.insert("api_key".to_owned(), json!(shown));
+    }
+    fields
 }
 
 /// Hides all values of a map except references to variables.

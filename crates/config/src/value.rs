@@ -121,7 +121,7 @@ fn from_scalar(kind: Kind, text: &str, style: Style, base: &Base) -> Result<Valu
             let chosen = choices.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
             chosen.map(|(_, meaning)| Value::String((*meaning).to_owned())).ok_or_else(|| not_one_of(text, choices))
         }
-        Kind::Texts | Kind::TextMap | Kind::Decisions => Err(wrong_type(kind, found)),
+        Kind::Texts | Kind::TextMap | Kind::Decisions | Kind::Providers => Err(wrong_type(kind, found)),
     }
 }
 
@@ -190,6 +190,7 @@ pub(crate) fn wrong_type(kind: Kind, found: &str) -> Reason {
         Kind::Texts => "a list of strings".to_owned(),
         Kind::TextMap => "a map of strings".to_owned(),
         Kind::Decisions => "a map of patterns to allow, ask or deny".to_owned(),
+        Kind::Providers => "a map of model providers".to_owned(),
     };
     Reason::WrongType { expected, found: found.to_owned() }
 }

@@ -8,6 +8,7 @@ mod edit;
 mod import;
 mod precedence;
 mod problems;
+mod providers;
 mod schema;
 mod secrets;
 mod servers;

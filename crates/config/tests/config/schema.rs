@@ -47,7 +47,10 @@ policy: { tools: { '*': ask, github.*: allow, github.delete_*: deny } }
 calls: { max_argument_bytes: 2048, max_result_bytes: 4096, concurrency: 4 }
 search: { embedder: { url: 'https://x/v1', model: m, api_key: k, api_version: '1', dimensions: 256 } }
 log: { level: info, file: coracle.log }
-agent: { default_model: gpt, azure_openai: { endpoint: 'https://x', api_key: k, api_version: '1', deployment: d } }
+agent: { default_model: gpt, azure_openai: { endpoint: 'https://x', api_key: k, api_version: '1', deployment: d },
+  providers: { lab: { url: 'http://x/v1', api_key: k, api: chat, api_version: '1', code_fences: never,
+    context_tokens: 8192, models: [a] }, ollama: , groq: {} }, max_steps: 5, max_calls: 5, max_run_tokens: 1000,
+  daily_tokens: 1000000, instructions: x, allow_image_urls: true }
 mcpServers:
   one: { command: npx, args: [-y, x, 8080], env: { A: 1, B: true }, envFile: .env, cwd: /tmp, disabled: true }
   two: { type: streamable-http, url: 'https://x/mcp', headers: { A: b }, scope: shared, description: d, category: c,
@@ -77,6 +80,12 @@ fn files_that_are_rejected_are_invalid() {
         "calls: { concurrency: 0 }",
         "search: { embedder: { dimensions: 0 } }",
         "policy: { tools: { '*': perhaps } }",
+        "agent: { max_steps: 0 }",
+        "agent: { daily_tokens: 5 }",
+        "agent: { providers: { a/b: { url: 'http://x' } } }",
+        "agent: { providers: { openai: { base_url: 'http://x' } } }",
+        "agent: { providers: { openai: { api: grpc } } }",
+        "agent: { providers: { openai: { context_tokens: 5 } } }",
         "mcpServers: { a: { comand: x } }",
         "mcpServers: { a: { command: x, args: y } }",
         "mcp_servers: [{ url: 'http://x' }]",
