@@ -1,9 +1,25 @@
-//! Clients of external models. Currently there is only an embedder: [`RemoteEmbedder`].
+//! The agent: a model that solves a task by calling tools, and the embedder for tool search.
 //!
-//! Invariants: everything that a model's server sends has a size limit before it is read, and is checked before it is
-//! used. A key is only sent to the address that it is configured for: redirects are not followed, and no error, log
-//! line or `Debug` output contains it.
+//! Start at [`Agent::run`]: it asks a model, runs the calls of its answer with [`AgentTools`], and repeats that until the
+//! model is done. `run.rs` is the loop, `step.rs` one question to the model, `calls.rs` the calls of one answer,
+//! `fences.rs` understands models that write code into their text, and `compaction.rs` shortens conversations.
+//! [`RemoteEmbedder`] is the client of an embeddings model.
+//!
+//! Invariants: every call in a conversation has exactly one result, also after a stop or a failure, so that the
+//! conversation can always be continued. Everything that a model or a tool sends has a limit. A run ends within its
+//! limits of steps and tokens. This crate knows nothing of HTTP servers, MCP or users.
 
+mod calls;
+mod compaction;
 mod embedder;
+mod events;
+mod fences;
+mod run;
+mod step;
+mod tools;
 
 pub use embedder::{EmbedderError, EmbedderSettings, RemoteEmbedder};
+pub use events::RunEvent;
+pub use fences::{FencedCode, fenced_code};
+pub use run::{Agent, CodeFences, Ended, RunLimits, RunOutcome, RunRequest, Steering};
+pub use tools::{AgentTools, CallUpdate, ToolOutput};

@@ -1,0 +1,78 @@
+//! The tools that the agent runs itself.
+
+use async_trait::async_trait;
+use coracle_models::{Part, ToolDefinition};
+use coracle_types::OutputStream;
+use serde_json::{Map, Value};
+use std::fmt;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// The tools that the agent runs itself, as opposed to those of its client.
+///
+/// Contract: `run` returns soon after `cancel` is cancelled, with whatever result there is; its output fits into a
+/// model's context. Dropping the future ends the call.
+#[async_trait]
+pub trait AgentTools: fmt::Debug + Send + Sync {
+    /// The definitions that the model gets.
+    fn definitions(&self) -> Vec<ToolDefinition>;
+
+    /// The tool that runs code, and the name of its argument with the code. Needed for models that write code into
+    /// their text instead of calling the tool.
+    fn code_tool(&self) -> Option<(&str, &str)> {
+        None
+    }
+
+    /// Runs one call. The arguments come from a model and are hostile.
+    async fn run(
+        &self,
+        name: &str,
+        arguments: Map<String, Value>,
+        updates: &mpsc::Sender<CallUpdate>,
+        cancel: &CancellationToken,
+    ) -> ToolOutput;
+
+    /// The model is writing the arguments of a call; `so_far` is their beginning. Implementations can prepare for the
+    /// call, but must not have any other effect.
+    fn anticipate(&self, _name: &str, _so_far: &str) {}
+}
+
+/// The result of a call.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ToolOutput {
+    /// Text and images for the model.
+    pub parts: Vec<Part>,
+    /// Whether the call failed.
+    pub is_error: bool,
+    /// The result for programs.
+    pub structured: Option<Value>,
+}
+
+impl ToolOutput {
+    /// A failure with this message for the model.
+    pub fn error(message: impl Into<String>) -> Self {
+        Self { parts: vec![Part::text(message)], is_error: true, structured: None }
+    }
+
+    /// A success with this text for the model.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { parts: vec![Part::text(text)], is_error: false, structured: None }
+    }
+}
+
+/// Something that happens during a call.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CallUpdate {
+    /// Code wrote bytes.
+    Output {
+        /// The stream.
+        stream: OutputStream,
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
+    /// The call waits for servers to start. Empty when the wait is over.
+    Waiting {
+        /// The servers.
+        servers: Vec<String>,
+    },
+}
