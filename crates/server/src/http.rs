@@ -1,4 +1,4 @@
-//! HTTP transport: `/mcp`, `/api`, sign-in pages, metrics and probes.
+//! HTTP transport: `/mcp`, `/api`, `/v1`, sign-in pages, metrics and probes.
 
 mod api;
 mod auth_state;
@@ -16,7 +16,9 @@ mod protected_resource;
 mod provider;
 mod sessions;
 mod sign_in;
+mod v1;
 
+use crate::agent::AgentOptions;
 use crate::gone::Gone;
 use crate::identity::Identity;
 use crate::mcp::Frontend;
@@ -33,6 +35,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
 use connections::{Answering, GoneGuard, Served};
+use coracle_models::Directory;
 use coracle_store::KeyScope;
 use coracle_types::UserId;
 use guard::Guard;
@@ -73,6 +76,8 @@ pub struct HttpOptions {
     pub max_connections: Option<usize>,
     /// Authentication options. Without them, all requests are those of the local user.
     pub auth: Option<AuthOptions>,
+    /// Models and limits of the agent.
+    pub agent: AgentOptions,
 }
 
 /// Header with the ID of an MCP session that a client started with `initialize`.
@@ -91,6 +96,8 @@ struct App {
     manager: Arc<LocalSessionManager>,
     sessions: Sessions,
     auth: Arc<AuthState>,
+    agent: Arc<AgentOptions>,
+    continuations: Arc<v1::Continuations>,
     stop: CancellationToken,
 }
 
@@ -123,13 +130,23 @@ pub async fn serve_http(
     let manager = Arc::new(manager);
     let mcp = McpService::new(move || Ok(clients.clone()), Arc::clone(&manager), config);
     let auth = Arc::new(AuthState::new(&options.auth.unwrap_or_else(AuthOptions::local_only)));
-    let app = App { frontend: frontend.clone(), mcp, manager, sessions: Sessions::default(), auth, stop: stop.clone() };
+    let app = App {
+        frontend: frontend.clone(),
+        mcp,
+        manager,
+        sessions: Sessions::default(),
+        auth,
+        agent: Arc::new(options.agent),
+        continuations: Arc::default(),
+        stop: stop.clone(),
+    };
     let requires =
         |scope| middleware::from_fn_with_state(RequiredScope::new(&app.auth, scope), authentication::require);
     let guarded: Router<App> = Router::new()
         .merge(Router::new().route("/mcp", axum::routing::any(mcp_request)).layer(requires(KeyScope::Mcp)))
         .merge(Router::new().route("/metrics", get(metrics)).layer(requires(KeyScope::Metrics)))
         .merge(api::router(RequiredScope::new(&app.auth, KeyScope::Api)))
+        .merge(v1::router(RequiredScope::new(&app.auth, KeyScope::Api), &app.agent))
         .merge(legacy_skills::router().layer(requires(KeyScope::Api)))
         .merge(sign_in::router())
         .route("/", get(home))
@@ -233,6 +250,10 @@ async fn mcp_request(State(mut app): State<App>, caller: Identity, request: Requ
 }
 
 impl App {
+    fn models(&self) -> &Directory {
+        &self.agent.models
+    }
+
     /// Records a session that a client started with `initialize`.
     fn began(&self, id: &str, user: &UserId, is_primed: bool) {
         let Some(surplus) = self.sessions.add(id, user, is_primed) else { return };

@@ -9,6 +9,7 @@
 //! configuration. Every response has a token budget. State between two calls is named by the `session` argument, never
 //! implied by the connection.
 
+mod agent;
 mod gone;
 mod http;
 mod identity;
@@ -19,8 +20,11 @@ mod stdio;
 mod timestamp;
 mod views;
 
+pub use agent::{AgentOptions, ProviderOptions};
 pub use http::{AuthOptions, HttpOptions, openapi_document, serve_http};
-pub use mcp::{Frontend, FrontendOptions, INSTRUCTIONS, OfferedTool, count_tokens, offered_tools, tool_names};
+pub use mcp::{
+    Frontend, FrontendOptions, FrontendTools, INSTRUCTIONS, OfferedTool, count_tokens, offered_tools, tool_names,
+};
 pub use profile::{Profile, UnknownProfile};
 pub use stdio::serve_stdio;
 pub use timestamp::Timestamp;

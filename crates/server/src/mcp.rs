@@ -2,6 +2,7 @@
 
 #![expect(deprecated, reason = "clients and servers of earlier revisions log, sample and list roots")]
 
+mod agent_tools;
 mod budget;
 mod client_requests;
 mod code;
@@ -20,6 +21,7 @@ mod shape;
 mod skills;
 mod token_count;
 
+pub use agent_tools::FrontendTools;
 pub(crate) use code_request::CodeRequest;
 pub use definitions::{OfferedTool, names as tool_names, offered as offered_tools};
 pub(crate) use files::with_files;

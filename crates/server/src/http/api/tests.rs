@@ -84,6 +84,8 @@ impl Place {
             manager: Arc::default(),
             sessions: Sessions::default(),
             auth: Arc::new(AuthState::new(&AuthOptions::local_only())),
+            agent: Arc::default(),
+            continuations: Arc::default(),
             stop: CancellationToken::new(),
         }
     }

@@ -1,0 +1,131 @@
+//! Coracle's own tools for the built-in agent: the same that MCP clients get in the profile `code`.
+
+use super::code_request::CodeRequest;
+use super::{Frontend, definitions, discovery, prompt, render};
+use crate::profile::Profile;
+use async_trait::async_trait;
+use coracle_agent::{AgentTools, CallUpdate, ToolOutput};
+use coracle_models::{Part, ToolDefinition};
+use coracle_policy::Approver;
+use coracle_types::Event;
+use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock};
+use serde_json::{Map, Value};
+use std::fmt;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// Events of an execution that may wait to be passed on.
+const MAX_WAITING_EVENTS: usize = 64;
+
+/// The agent's tools for one user.
+#[derive(Clone)]
+pub struct FrontendTools {
+    frontend: Frontend,
+    approver: Arc<dyn Approver>,
+    definitions: Arc<[ToolDefinition]>,
+}
+
+impl FrontendTools {
+    /// The tools of the user of this front end. The approver is asked about calls that need a person's approval.
+    pub fn new(frontend: Frontend, approver: Arc<dyn Approver>) -> Self {
+        let definitions = definitions::offered(Profile::Code).into_iter().map(|tool| ToolDefinition {
+            name: tool.name.to_owned(),
+            description: tool.description.to_owned(),
+            parameters: tool.input_schema.as_object().cloned().unwrap_or_default(),
+            strict: None,
+        });
+        Self { frontend, approver, definitions: definitions.collect() }
+    }
+
+    /// The system prompt: how to work with code, and summaries of skills and servers.
+    pub async fn instructions(&self) -> String {
+        prompt::text(&self.frontend).await
+    }
+
+    async fn execute(
+        &self,
+        arguments: Map<String, Value>,
+        updates: &mpsc::Sender<CallUpdate>,
+        cancel: &CancellationToken,
+    ) -> Result<CallToolResult, String> {
+        let wanted: CodeRequest =
+            serde_json::from_value(arguments.into()).map_err(|error| format!("invalid arguments: {error}"))?;
+        let mut request = wanted.into_request(&self.frontend)?;
+        let (sender, mut events) = mpsc::channel(MAX_WAITING_EVENTS);
+        request.events = Some(sender);
+        request.cancel = cancel.child_token();
+        request.approver = Arc::clone(&self.approver);
+        let passing = async {
+            while let Some(event) = events.recv().await {
+                let update = match event {
+                    Event::Output { stream, bytes } => CallUpdate::Output { stream, bytes },
+                    Event::Waiting { servers } => CallUpdate::Waiting { servers },
+                };
+                // Nobody has to listen.
+                let _ = updates.send(update).await;
+            }
+        };
+        let ((execution, output), ()) = tokio::join!(self.frontend.execute_with_output(request), passing);
+        Ok(render::of_code(&self.frontend, execution, &output).await)
+    }
+}
+
+impl fmt::Debug for FrontendTools {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FrontendTools").finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl AgentTools for FrontendTools {
+    fn definitions(&self) -> Vec<ToolDefinition> {
+        self.definitions.to_vec()
+    }
+
+    fn code_tool(&self) -> Option<(&str, &str)> {
+        Some(("execute_code", "code"))
+    }
+
+    async fn run(
+        &self,
+        name: &str,
+        arguments: Map<String, Value>,
+        updates: &mpsc::Sender<CallUpdate>,
+        cancel: &CancellationToken,
+    ) -> ToolOutput {
+        let request = |arguments| CallToolRequestParams::new(name.to_owned()).with_arguments(arguments);
+        let finding = async {
+            match name {
+                "search_tools" => discovery::search_tools(&self.frontend, &request(arguments)).await,
+                "get_tool_definition" => discovery::get_tool_definition(&self.frontend, &request(arguments)).await,
+                "execute_code" => self.execute(arguments, updates, cancel).await,
+                _ => Err(format!("unknown tool: {name}")),
+            }
+        };
+        let result = if name == "execute_code" {
+            // Ends by itself when it is cancelled, with what the code has written.
+            finding.await
+        } else {
+            tokio::select! {
+                result = finding => result,
+                () = cancel.cancelled() => Err("the run was stopped".to_owned()),
+            }
+        };
+        result.map_or_else(ToolOutput::error, output)
+    }
+}
+
+fn output(result: CallToolResult) -> ToolOutput {
+    let parts = result.content.into_iter().filter_map(|block| match block {
+        ContentBlock::Text(text) => Some(Part::Text { text: text.text }),
+        ContentBlock::Image(image) => Some(Part::Image { mime: image.mime_type, data: image.data }),
+        // The text names artifacts already.
+        _ => None,
+    });
+    ToolOutput {
+        parts: parts.collect(),
+        is_error: result.is_error.unwrap_or_default(),
+        structured: result.structured_content,
+    }
+}
