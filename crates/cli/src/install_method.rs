@@ -24,8 +24,8 @@ pub(crate) enum Method {
     Uvx,
     /// `pipx install`.
     Pipx,
-    /// `npm install`, with the folder that has `node_modules`.
-    Npm { folder: PathBuf, is_global: bool },
+    /// `npm install`, with the folder that has `node_modules`, and the packages to remove.
+    Npm { folder: PathBuf, is_global: bool, packages: String },
     /// `npx`, which runs a package from a cache: the folder to remove.
     Npx { cache: PathBuf },
     /// A Debian package.
@@ -92,8 +92,8 @@ impl Method {
             Self::Uv => format!("uv tool uninstall {PACKAGE}"),
             Self::Uvx => format!("uv cache clean {PACKAGE}"),
             Self::Pipx => format!("pipx uninstall {PACKAGE}"),
-            Self::Npm { is_global: true, .. } => format!("npm uninstall --global {PACKAGE}"),
-            Self::Npm { folder, .. } => format!("npm uninstall --prefix {} {PACKAGE}", for_shell(folder)),
+            Self::Npm { is_global: true, packages, .. } => format!("npm uninstall --global {packages}"),
+            Self::Npm { folder, packages, .. } => format!("npm uninstall --prefix {} {packages}", for_shell(folder)),
             Self::Npx { cache } => format!("rm -r {}", for_shell(cache)),
             Self::Deb => "sudo apt-get remove coracle".to_owned(),
             Self::Cargo { root } => format!("cargo uninstall --root {} {CRATE}", for_shell(root)),
@@ -114,18 +114,25 @@ impl Method {
 }
 
 fn of_npm(program: &Path) -> Option<Method> {
-    let modules = program.ancestors().find(|folder| folder.file_name() == Some(OsStr::new("node_modules")))?;
-    let below = program.strip_prefix(modules).ok()?.to_str()?;
-    if !below.starts_with(PACKAGE) {
+    let is_modules = |folder: &&Path| folder.file_name() == Some(OsStr::new("node_modules"));
+    let modules = program.ancestors().find(is_modules)?;
+    let own = program.strip_prefix(modules).ok()?.iter().next()?.to_str()?;
+    if !own.starts_with(PACKAGE) {
         return None;
     }
+    // The package with the program is below the one that depends on it, and removed with it, or beside it. In the
+    // latter case, it may have been installed by name.
+    let outer = modules.parent().filter(|folder| folder.file_name() == Some(OsStr::new(PACKAGE)));
+    let outer = outer.and_then(Path::parent).filter(is_modules);
+    let packages = if outer.is_some() { PACKAGE.to_owned() } else { format!("{PACKAGE} {own}") };
+    let modules = outer.unwrap_or(modules);
     let folder = modules.parent()?;
     if folder.parent()?.file_name() == Some(OsStr::new("_npx")) {
         return Some(Method::Npx { cache: folder.to_owned() });
     }
     // Global packages are in `PREFIX/lib/node_modules`, beside no manifest.
     let is_global = folder.file_name() == Some(OsStr::new("lib")) && !folder.join("package.json").exists();
-    Some(Method::Npm { folder: folder.to_owned(), is_global })
+    Some(Method::Npm { folder: folder.to_owned(), is_global, packages })
 }
 
 fn of_wheel(program: &Path) -> Option<Method> {
@@ -235,6 +242,9 @@ mod tests {
     #[test]
     fn each_way_of_installing_has_its_command_for_removing() {
         let (method, root) = found("lib/node_modules/coracle-mcp-linux-x64/bin/coracle", &[]);
+        assert_eq!(method.removal(&root), "npm uninstall --global coracle-mcp coracle-mcp-linux-x64");
+        let below = "lib/node_modules/coracle-mcp/node_modules/coracle-mcp-linux-x64/bin/coracle";
+        let (method, root) = found(below, &[]);
         assert_eq!(method.removal(&root), "npm uninstall --global coracle-mcp");
         let (method, root) = found("my files/coracle", &[]);
         let program = root.join("my files/coracle");

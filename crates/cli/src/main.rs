@@ -33,6 +33,7 @@ mod install_method;
 mod installation;
 mod log;
 mod mcp;
+mod models;
 mod oauth_tokens;
 mod output;
 mod python_environment;
@@ -45,6 +46,7 @@ mod signals;
 mod skills;
 mod spinner;
 mod status;
+mod task;
 mod terminal;
 mod tools;
 mod up;
@@ -78,6 +80,7 @@ Examples:
   coracle exec --lang bash --workspace data x.sh  run a script with the folder `data` as /workspace
   coracle mcp --install claude                    connect an MCP client
   coracle up                                      serve MCP over HTTP
+  coracle task 'Who wrote most of this code?'     let a model do it with code and tools
   coracle users add ann --admin                   add the first user; sign-in is required from then on
   coracle servers import                          import MCP servers from other clients
   coracle servers test                            check that the servers work
@@ -99,6 +102,8 @@ enum Command {
     Mcp(mcp::McpArguments),
     /// Run code in a fresh sandbox.
     Exec(exec::ExecArguments),
+    /// Give the agent a task: a model writes code that calls tools, until the task is done.
+    Task(task::TaskArguments),
     /// Manage users and API keys for `coracle up`.
     Users(users::UsersArguments),
     /// Manage the MCP servers whose tools code can call.
@@ -169,6 +174,7 @@ fn main() -> ExitCode {
         Command::Up(arguments) => up::run(&arguments, config),
         Command::Mcp(arguments) => mcp::run(&arguments, config, ahead),
         Command::Exec(arguments) => exec::run(arguments, config, ahead),
+        Command::Task(arguments) => task::run(&arguments, config),
         Command::Users(arguments) => users::run(arguments, config),
         Command::Servers(arguments) => servers::run(arguments, config),
         Command::Tools(arguments) => tools::run(&arguments, config),

@@ -30,15 +30,12 @@ pub(crate) fn load_for_servers(file: Option<&Path>, flags: Vec<Flag>) -> anyhow:
     Ok(loaded)
 }
 
-/// Keys that only the embedder uses.
-const OF_EMBEDDER: &[&str] =
-    &["agent.azure_openai.api_key", "agent.azure_openai.api_version", "agent.azure_openai.endpoint"];
 /// A key that commands that run code refuse.
 const STRICT_MODE: &str = "guardrails.strict_mode";
 
 /// Warns about settings without effect, except variables that other programs may use.
 pub(crate) fn warn_of_not_followed(loaded: &Loaded) {
-    for key in WITHOUT_EFFECT.iter().chain(OF_EMBEDDER).chain([&STRICT_MODE]) {
+    for key in WITHOUT_EFFECT.iter().chain([&STRICT_MODE]) {
         let Some(origin) = loaded.origins.get(*key) else { continue };
         let (guardrails, usual) = (&loaded.settings.guardrails, Guardrails::default());
         let is_usual = match *key {
@@ -46,8 +43,7 @@ pub(crate) fn warn_of_not_followed(loaded: &Loaded) {
             STRICT_MODE => guardrails.strict_mode == usual.strict_mode,
             _ => false,
         };
-        let is_used = OF_EMBEDDER.contains(key) && loaded.settings.search.embedder.model.is_some();
-        if is_usual || is_used {
+        if is_usual {
             continue;
         }
         let is_ours = match origin {

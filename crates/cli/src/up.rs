@@ -1,8 +1,10 @@
 //! `coracle up`: serves MCP over HTTP on one port.
 
+mod local_key;
 mod sign_in;
 
 use crate::frontend::{FrontendArguments, Serving};
+use crate::models;
 use crate::output::{counted, plain};
 use crate::resources::share;
 use crate::settings::{announce, flag, load, warn_of_not_followed};
@@ -17,6 +19,7 @@ use clap::Args;
 use coracle_accounts::People;
 use coracle_config::Loaded;
 use coracle_engine::{Listing, Request};
+use coracle_server::{AgentOptions, HttpOptions};
 use coracle_store::Home;
 use coracle_types::{Language, UserId};
 use coracle_upstream::Lender;
@@ -86,6 +89,7 @@ async fn serve(arguments: &UpArguments, loaded: &Loaded) -> anyhow::Result<Statu
     tokio::spawn(Signals::listen().context("cannot listen for signals")?.cancel(stop.clone()));
     let host = sign_in::host(loaded)?;
     let auth = sign_in::Auth::read(loaded, host)?;
+    let mut agent = models::agent_options(loaded)?;
     let share = share()?;
     // Two servers would have separate interpreters, with different variables, for the same session.
     let mut claim = Home::new(variables::home()?).claim().map_err(told)?;
@@ -99,8 +103,12 @@ async fn serve(arguments: &UpArguments, loaded: &Loaded) -> anyhow::Result<Statu
     warn_of_old_names(&workspaces);
     let people = People::new(Arc::clone(&serving.store)).with_workspaces(&workspaces);
     let mut welcome = auth.welcome(&people, address).await?;
+    if !agent.models.providers().is_empty() {
+        agent.local_key = Some(local_key::read_or_create(&variables::home()?)?);
+        welcome.push(agent_line(&agent, &people, address).await?);
+    }
     welcome.push(format!("try       {}", auth.example(&people, address).await?));
-    let options = auth.options(loaded, people);
+    let options = HttpOptions { agent, ..auth.options(loaded, people) };
     // Clients are served at once, because information about servers may take a while.
     let served = tokio::spawn(coracle_server::serve_http(serving.frontend.clone(), listener, options, stop.clone()));
     let lent = lend(&serving, &stop)?;
@@ -156,6 +164,20 @@ async fn listen(loaded: &Loaded, host: IpAddr) -> anyhow::Result<TcpListener> {
 }
 
 /// Prints what a user needs to know.
+/// Where the agent is, and how clients authenticate.
+async fn agent_line(agent: &AgentOptions, people: &People, address: SocketAddr) -> anyhow::Result<String> {
+    let model = match agent.models.find(None) {
+        Ok(model) => format!("model {}", plain(&model.name(), MAX_REASON)),
+        Err(_) => "no agent.default_model".to_owned(),
+    };
+    let key = if people.all().await.map_err(crate::users::told)?.is_empty() {
+        format!("key in {}", variables::home()?.join(local_key::FILE).display())
+    } else {
+        "with an API key: coracle users keys".to_owned()
+    };
+    Ok(format!("agent     http://{address}/v1 ({model}; {key})"))
+}
+
 async fn greet(serving: &Serving, loaded: &Loaded, address: SocketAddr, welcome: &[String]) {
     let profile = &loaded.settings.server.profile;
     eprintln!("coracle {} serves MCP at http://{address}/mcp (profile {profile})", env!("CARGO_PKG_VERSION"));

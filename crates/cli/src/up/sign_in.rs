@@ -167,7 +167,7 @@ impl Auth {
             oidc: self.oidc.clone(),
         };
         let max_connections = usize::try_from(server.max_connections).ok();
-        HttpOptions { allowed_hosts, allowed_origins, max_connections, auth: Some(auth) }
+        HttpOptions { allowed_hosts, allowed_origins, max_connections, auth: Some(auth), ..HttpOptions::default() }
     }
 }
 

@@ -269,7 +269,7 @@ fn settings_without_effect_cause_a_warning() {
     for (settings, key) in [
         ("execution:\n  sandbox_image: x\n", "execution.sandbox_image"),
         ("guardrails:\n  security_checks: false\n", "guardrails.security_checks"),
-        ("agent:\n  default_model: x\n", "agent.default_model"),
+        ("agent:\n  daily_tokens: 5000\n", "agent.daily_tokens"),
     ] {
         place.put("coracle.yaml", settings);
         let said = place.run(&["exec", "-c", "print(1)"]);
@@ -286,7 +286,7 @@ fn settings_without_effect_cause_a_warning() {
     let shown = place.output(&["config", "show", "--origin"]);
     assert!(shown.contains("\nexecution.sandbox_image: null  # default; no effect in this version\n"), "{shown}");
     // Settings with an effect cause none, nor do variables that other programs use.
-    place.put("coracle.yaml", "execution:\n  limits: { time: 9 }\n");
+    place.put("coracle.yaml", "execution:\n  limits: { time: 9 }\nagent:\n  default_model: x\n");
     place.put(".env", "DEFAULT_MODEL=x\nAZURE_OPENAI_API_VERSION=1\n");
     let said = place.run(&["exec", "-c", "print(1)"]);
     assert_eq!((said.code, said.stderr.as_str()), (Some(0), ""), "{said:?}");

@@ -42,7 +42,19 @@ impl Answer {
 impl Site {
     /// Adds these users and starts the server.
     pub(crate) fn new(who: As, people: &[&str]) -> Self {
+        Self::with_settings(who, people, "")
+    }
+
+    /// The same, with this settings file.
+    pub(crate) fn with_settings(who: As, people: &[&str], settings: &str) -> Self {
         let coracle = Coracle::new(who);
+        if !settings.is_empty() {
+            let file = coracle.home().join("coracle.yaml");
+            std::fs::create_dir_all(coracle.home()).unwrap();
+            std::fs::write(&file, settings).unwrap();
+            coracle.own(&coracle.home());
+            coracle.own(&file);
+        }
         let mut site = Self { coracle, keys: BTreeMap::new(), up: None };
         for name in people {
             site.run(&["users", "add", name]);
@@ -164,6 +176,27 @@ impl Client {
         let body =
             if head.contains("transfer-encoding: chunked") { joined(&body).ok_or_else(|| cut("cut"))? } else { body };
         Ok(Answer { status, body })
+    }
+
+    /// Sends a JSON body.
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Answer {
+        self.ask("POST", path, "application/json", body.to_string().as_bytes()).unwrap()
+    }
+
+    /// Sends a JSON body without waiting for the response.
+    pub(crate) fn begin(&self, path: &str, body: &Value) -> TcpStream {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let body = body.to_string();
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\n\
+             content-length: {}\r\n\r\n{body}",
+            self.address,
+            self.key,
+            body.len()
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        stream
     }
 
     pub(crate) fn get(&self, path: &str) -> Answer {

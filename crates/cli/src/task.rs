@@ -1,0 +1,221 @@
+//! `coracle task`: gives the agent a task and shows how it works on it.
+
+mod progress;
+
+use crate::frontend::{FrontendArguments, Serving};
+use crate::models;
+use crate::output::json_line;
+use crate::settings::{announce, load, warn_of_not_followed};
+use crate::signals::Signals;
+use crate::status::{Mistake, Status};
+use crate::terminal::Terminal;
+use crate::wiring::check;
+use anyhow::Context;
+use clap::Args;
+use coracle_agent::{Agent, Ended, RunOutcome, RunRequest};
+use coracle_config::Loaded;
+use coracle_models::{ChoiceError, Item, ModelRequest, Part};
+use coracle_server::{AgentOptions, FrontendTools};
+use progress::Progress;
+use serde_json::{Value, json};
+use std::io::{IsTerminal, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// Events of a run that may wait to be shown.
+const MAX_WAITING_EVENTS: usize = 256;
+/// Maximum length of a task in bytes.
+const MAX_TASK_BYTES: u64 = 1 << 20;
+
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct TaskArguments {
+    /// Task in plain words; read from standard input if omitted or `-`.
+    #[arg(value_name = "TASK")]
+    task: Option<String>,
+
+    /// Model to use, such as anthropic/claude-sonnet-5 or ollama/qwen3 [default: the agent.default_model setting].
+    #[arg(long, short = 'm', value_name = "MODEL")]
+    model: Option<String>,
+
+    /// Folder to use as /workspace instead of the user's own workspace.
+    #[arg(long, value_name = "DIR")]
+    workspace: Option<PathBuf>,
+
+    /// Allow a home folder or / as --workspace. Code can then read and change everything in it except Coracle's data
+    /// folder.
+    #[arg(long, requires = "workspace")]
+    expose_home: bool,
+
+    /// Print the result as one line of JSON, and nothing else on standard output.
+    #[arg(long)]
+    json: bool,
+
+    /// Show only the answer, not the code and its output.
+    #[arg(long, short = 'q')]
+    quiet: bool,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  coracle task 'How many commits did each author make this month?'
+  coracle task --model ollama/qwen3 'Plot the temperatures in /workspace/data.csv'
+  echo 'Summarise the open issues' | coracle task --json
+
+The answer goes to standard output; code, its output and tool calls go to standard error. Tool calls that need approval
+are asked about at the terminal.";
+
+pub(crate) fn run(arguments: &TaskArguments, config: Option<&Path>) -> anyhow::Result<Status> {
+    let task = read_task(arguments)?;
+    let loaded = load(config, Vec::new())?;
+    check(&loaded)?;
+    let agent = models::agent_options(&loaded)?;
+    // Before anything is started: without a model there is nothing to do.
+    let chosen = agent.models.find(arguments.model.as_deref()).map_err(|error| no_model(&error))?;
+    warn_of_not_followed(&loaded);
+    announce(&loaded);
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?;
+    runtime.block_on(async {
+        let cancel = CancellationToken::new();
+        tokio::spawn(Signals::listen().context("cannot listen for signals")?.cancel(cancel.clone()));
+        let request = ModelRequest {
+            model: chosen.model.clone(),
+            items: vec![Item::User { parts: vec![Part::text(task)] }],
+            ..ModelRequest::default()
+        };
+        let mut run = RunRequest::new(Arc::clone(&chosen.provider), request);
+        run.fences = agent.fences(&chosen.provider_name);
+        run.cancel = cancel;
+        work(arguments, &loaded, &agent, run, &chosen.name()).await
+    })
+}
+
+/// The error without a usable model.
+fn no_model(error: &ChoiceError) -> Mistake {
+    Mistake::new(error, Some(error.hint()))
+}
+
+fn read_task(arguments: &TaskArguments) -> anyhow::Result<String> {
+    let task = if let Some(task) = arguments.task.as_deref().filter(|task| *task != "-") {
+        task.to_owned()
+    } else {
+        if std::io::stdin().is_terminal() && arguments.task.is_none() {
+            return Err(Mistake::new("there is no task", Some("coracle task 'what to do'")).into());
+        }
+        let mut task = String::new();
+        let read = std::io::stdin().take(MAX_TASK_BYTES + 1).read_to_string(&mut task);
+        read.context("cannot read the task from standard input")?;
+        task
+    };
+    if task.len() as u64 > MAX_TASK_BYTES {
+        return Err(Mistake::new(format!("the task is longer than {MAX_TASK_BYTES} bytes"), None::<&str>).into());
+    }
+    if task.trim().is_empty() {
+        return Err(Mistake::new("the task is empty", Some("coracle task 'what to do'")).into());
+    }
+    Ok(task)
+}
+
+async fn work(
+    arguments: &TaskArguments,
+    loaded: &Loaded,
+    options: &AgentOptions,
+    mut run: RunRequest,
+    model: &str,
+) -> anyhow::Result<Status> {
+    let frontend = FrontendArguments {
+        profile: None,
+        tools: None,
+        workspace: arguments.workspace.clone(),
+        expose_home: arguments.expose_home,
+        require_full_isolation: false,
+    };
+    let serving = Serving::start(&frontend, loaded, None).await?;
+    let tools = FrontendTools::new(serving.frontend.clone(), Arc::new(Terminal::default()));
+    run.request.instructions = options.instructions(&tools, "").await;
+    let provider = model.split('/').next().unwrap_or_default();
+    let agent = Agent::new(Arc::new(tools), options.limits(provider));
+    let (sender, mut events) = mpsc::channel(MAX_WAITING_EVENTS);
+    let mut progress = Progress::new(!arguments.json, !arguments.quiet);
+    let showing = async {
+        while let Some(event) = events.recv().await {
+            progress.show(event)?;
+        }
+        progress.end()
+    };
+    let (outcome, shown) = tokio::join!(agent.run(run, sender), showing);
+    serving.end().await;
+    shown?;
+    if arguments.json {
+        println!("{}", json_line(&report(&outcome, model))?.trim_end());
+    } else if let Some(why) = problem(&outcome.ended) {
+        eprintln!("error: {why}");
+        if let Ended::Failed(error) = &outcome.ended
+            && let Some(hint) = error.hint()
+        {
+            eprintln!("hint: {hint}");
+        }
+    }
+    Ok(status(&outcome.ended))
+}
+
+/// The result for programs.
+fn report(outcome: &RunOutcome, model: &str) -> Value {
+    let problem = problem(&outcome.ended);
+    let code = match &outcome.ended {
+        Ended::Failed(error) => Some(error.code()),
+        ended => limit_code(ended),
+    };
+    json!({
+        "success": problem.is_none(),
+        "result": outcome.text(),
+        "error": problem,
+        "error_code": code,
+        "model": model,
+        "steps": outcome.steps,
+        "usage": outcome.usage,
+        "items": outcome.items,
+    })
+}
+
+/// Why a task was not finished.
+fn problem(ended: &Ended) -> Option<String> {
+    match ended {
+        Ended::Done => None,
+        Ended::ClientCalls(_) => Some("the model called a tool that does not exist".to_owned()),
+        Ended::Refused => Some("the model refused the task".to_owned()),
+        Ended::Length => Some("the answer reached its maximum length".to_owned()),
+        Ended::Steps(most) => Some(format!("stopped after {most} steps (agent.max_steps)")),
+        Ended::Calls(most) => Some(format!("stopped after {most} tool calls (agent.max_calls)")),
+        Ended::Tokens(most) => Some(format!("stopped after {most} tokens (agent.max_run_tokens)")),
+        Ended::Loop => Some("stopped because the model repeated the same call".to_owned()),
+        Ended::Cancelled => Some("cancelled".to_owned()),
+        Ended::Failed(error) => Some(error.to_string()),
+    }
+}
+
+fn limit_code(ended: &Ended) -> Option<&'static str> {
+    match ended {
+        Ended::Done | Ended::Failed(_) => None,
+        Ended::ClientCalls(_) => Some("unknown_tool"),
+        Ended::Refused => Some("refused"),
+        Ended::Length => Some("length"),
+        Ended::Steps(_) => Some("steps"),
+        Ended::Calls(_) => Some("calls"),
+        Ended::Tokens(_) => Some("tokens"),
+        Ended::Loop => Some("loop"),
+        Ended::Cancelled => Some("cancelled"),
+    }
+}
+
+fn status(ended: &Ended) -> Status {
+    match ended {
+        Ended::Done => Status::Success,
+        Ended::Cancelled => Status::Cancelled,
+        Ended::Failed(_) => Status::Unavailable,
+        _ => Status::Failed,
+    }
+}

@@ -1,0 +1,142 @@
+//! Shows a run at the terminal: the answer on standard output, everything else on standard error.
+
+use crate::output::{plain, quoted};
+use crate::spinner::Spinner;
+use coracle_agent::{CallUpdate, RunEvent, ToolOutput};
+use coracle_models::{Call, Item, ModelEvent, Part};
+use serde_json::Value;
+use std::io::Write as _;
+
+/// Maximum length of arguments and results that are shown, in characters.
+const MAX_SHOWN: usize = 300;
+/// Maximum number of lines of output that are shown for one call.
+const MAX_LINES: usize = 40;
+
+/// What is shown of a run.
+pub(super) struct Progress {
+    /// Print the answer while it is written.
+    shows_text: bool,
+    /// Show code, output and calls.
+    shows_work: bool,
+    /// Text was printed that does not end with a line break.
+    is_in_line: bool,
+    /// Output of the current call that does not end with a line break, and its number of lines.
+    output: String,
+    lines: usize,
+    spinner: Spinner,
+}
+
+impl Progress {
+    pub(super) fn new(shows_text: bool, shows_work: bool) -> Self {
+        Self { shows_text, shows_work, is_in_line: false, output: String::new(), lines: 0, spinner: Spinner::default() }
+    }
+
+    pub(super) fn show(&mut self, event: RunEvent) -> anyhow::Result<()> {
+        match event {
+            RunEvent::Model(ModelEvent::Text(text)) if self.shows_text => self.text(&text)?,
+            RunEvent::StepEnded { items, .. } => {
+                self.break_line()?;
+                for item in items {
+                    if let Item::Call(call) = item {
+                        self.work(&call_text(&call));
+                    }
+                }
+            }
+            RunEvent::Repeated { reason } => {
+                self.break_line()?;
+                eprintln!("warning: the answer broke off ({}) and is asked for again", plain(&reason, MAX_SHOWN));
+            }
+            RunEvent::CallUpdate { update: CallUpdate::Output { bytes, .. }, .. } => self.output(&bytes),
+            RunEvent::CallUpdate { update: CallUpdate::Waiting { servers }, .. } => self.spinner.waits_for(&servers),
+            RunEvent::CallEnded { output, .. } => self.call_ended(&output),
+            RunEvent::Compacted => self.work("the conversation was shortened\n"),
+            RunEvent::Model(_)
+            | RunEvent::StepBegan { .. }
+            | RunEvent::CallStarted { .. }
+            | RunEvent::Steered { .. } => {}
+        }
+        Ok(())
+    }
+
+    pub(super) fn end(mut self) -> anyhow::Result<()> {
+        self.break_line()
+    }
+
+    /// Text of the model. It is hostile, but may have several lines.
+    fn text(&mut self, text: &str) -> anyhow::Result<()> {
+        let mut shown = String::with_capacity(text.len());
+        for c in text.chars() {
+            match c {
+                '\n' | '\t' => shown.push(c),
+                c if coracle_types::is_hidden(c) => shown.extend(c.escape_unicode()),
+                c => shown.push(c),
+            }
+        }
+        self.is_in_line = !shown.ends_with('\n');
+        let mut out = std::io::stdout().lock();
+        out.write_all(shown.as_bytes())?;
+        out.flush()?;
+        Ok(())
+    }
+
+    fn break_line(&mut self) -> anyhow::Result<()> {
+        if std::mem::take(&mut self.is_in_line) {
+            writeln!(std::io::stdout())?;
+        }
+        Ok(())
+    }
+
+    fn work(&self, text: &str) {
+        if self.shows_work {
+            eprint!("{}", quoted(text));
+        }
+    }
+
+    /// Output of code, line by line.
+    fn output(&mut self, bytes: &[u8]) {
+        self.output.push_str(&String::from_utf8_lossy(bytes));
+        while let Some(end) = self.output.find('\n') {
+            let line: String = self.output.drain(..=end).collect();
+            self.line(&line);
+        }
+    }
+
+    fn line(&mut self, line: &str) {
+        self.lines += 1;
+        if self.lines <= MAX_LINES {
+            self.work(&format!("  {}", plain_line(line)));
+        }
+    }
+
+    fn call_ended(&mut self, output: &ToolOutput) {
+        self.spinner.stop();
+        let rest = std::mem::take(&mut self.output);
+        if !rest.is_empty() {
+            self.line(&rest);
+        }
+        let more = std::mem::take(&mut self.lines).saturating_sub(MAX_LINES);
+        if more > 0 {
+            self.work(&format!("  … {more} more lines\n"));
+        }
+        let text = output.parts.iter().find_map(|part| if let Part::Text { text } = part { Some(text) } else { None });
+        let text = text.map(|text| plain(text, MAX_SHOWN)).unwrap_or_default();
+        self.work(&format!("{} {text}\n", if output.is_error { "✗" } else { "✓" }));
+    }
+}
+
+fn plain_line(line: &str) -> String {
+    format!("{}\n", line.trim_end_matches('\n'))
+}
+
+/// A call as a person reads it: code as it is, and other arguments on one line.
+fn call_text(call: &Call) -> String {
+    let arguments: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
+    match arguments.get("code").and_then(Value::as_str) {
+        Some(code) => {
+            let language = arguments.get("language").and_then(Value::as_str).unwrap_or("python");
+            let code = code.trim_end().replace('\n', "\n  ");
+            format!("▶ {} ({})\n  {code}\n", plain(&call.name, MAX_SHOWN), plain(language, MAX_SHOWN))
+        }
+        None => format!("▶ {} {}\n", plain(&call.name, MAX_SHOWN), plain(&call.arguments, MAX_SHOWN)),
+    }
+}
