@@ -1,7 +1,7 @@
 //! Which test programs take how long, from what `cargo test` prints.
 
 use std::fmt::Write as _;
-use std::io::{BufRead as _, BufReader, PipeReader, Write as _, pipe};
+use std::io::{BufRead as _, BufReader, PipeReader, pipe};
 use std::process::{Command, ExitStatus};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
@@ -54,9 +54,9 @@ impl TestTimes {
     }
 
     fn pass_on(&mut self, line: &[u8]) {
-        // There is nowhere to report that the output cannot be written.
-        let _ = std::io::stderr().write_all(line);
-        self.line(&String::from_utf8_lossy(line));
+        let line = String::from_utf8_lossy(line);
+        eprint!("{line}");
+        self.line(&line);
     }
 
     fn line(&mut self, line: &str) {
@@ -84,9 +84,10 @@ impl TestTimes {
             // Writing to a `String` cannot fail.
             let _ = writeln!(text, "{name:<36} {seconds:>9.1}");
         }
-        let rest: f64 = self.programs.iter().skip(LISTED).map(|program| program.seconds).sum();
-        let count = self.programs.len().saturating_sub(LISTED);
-        let _ = writeln!(text, "{:<36} {rest:>9.1}", format!("{count} others"));
+        if let Some(others) = self.programs.get(LISTED..).filter(|others| !others.is_empty()) {
+            let seconds: f64 = others.iter().map(|program| program.seconds).sum();
+            let _ = writeln!(text, "{:<36} {seconds:>9.1}", format!("{} others", others.len()));
+        }
         if !self.slow.is_empty() {
             let _ = write!(text, "\ntests of over a minute:\n  {}\n", self.slow.join("\n  "));
         }
@@ -151,12 +152,23 @@ slowest test programs                  seconds
 commands                                  75.5
 coracle_engine (examples in comments)       1.0
 coracle_engine (unit tests)                0.2
-0 others                                   0.0
 
 tests of over a minute:
   commands env::slow
 ";
         assert_eq!(times.summary(), expected);
+    }
+
+    #[test]
+    fn only_the_slowest_programs_are_listed() {
+        let mut times = TestTimes::default();
+        for number in 1..=LISTED + 2 {
+            times.line(&format!("     Running tests/t{number}.rs (deps/t{number}-0)"));
+            times.line(&format!("test result: ok. 1 passed; finished in {number}.00s"));
+        }
+        let summary = times.summary();
+        assert_eq!(summary.lines().count(), LISTED + 2);
+        assert!(summary.ends_with(&format!("{:<36} {:>9.1}\n", "2 others", 3.0)), "{summary}");
     }
 
     #[test]
