@@ -28,6 +28,7 @@ mod load;
 mod mask;
 mod origin;
 mod problem;
+mod provider_names;
 mod providers;
 mod reader;
 mod schema;

@@ -6,7 +6,8 @@ use crate::environment::{self, CONFIG_VARIABLE, HOME_VARIABLE};
 use crate::gather::{Flag, Gathered};
 use crate::keys::{KEYS, PROVIDERS, SERVERS, TOOLS};
 use crate::problem::{ConfigError, Problem, Reason, Warning};
-use crate::providers::{self, AZURE};
+use crate::provider_names::{AZURE, needs_url};
+use crate::providers;
 use crate::reader::{MAX_FILE_BYTES, is_foreign, read_text};
 use crate::servers::{self, ServerProblem};
 use crate::settings::setting;
@@ -265,7 +266,7 @@ fn assemble(gathered: &Gathered, problems: &mut Vec<Problem>) -> (Settings, BTre
         origins.insert(format!("{SERVERS}.{name}"), server.origin.clone());
     }
     for (name, provider) in &gathered.providers {
-        if !provider.fields.contains_key("url") && providers::needs_url(name, &settings.agent) {
+        if !provider.fields.contains_key("url") && needs_url(name, &settings.agent) {
             let (origin, key) = (provider.origin.clone(), format!("{PROVIDERS}.{name}"));
             problems.push(Problem { origin, key, reason: Reason::Missing { name: "url" } });
         }

@@ -1,4 +1,4 @@
-use crate::{Origin, providers};
+use crate::{Origin, provider_names};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -103,7 +103,7 @@ impl Problem {
                 "a call and its answer are limited to one message each; request larger results in parts".to_owned(),
             ),
             Reason::ProviderName => Some("use letters, digits, `-`, `_` and `.`, and at most 64 of them".to_owned()),
-            Reason::Missing { .. } => providers::name_in(&self.key).map(providers::hint_without_url),
+            Reason::Missing { .. } => provider_names::name_in(&self.key).map(provider_names::hint_without_url),
             Reason::NotFollowed { instead } => Some(instead.clone()),
             Reason::Pattern => Some("write `server.tool`, `server.*`, `server.prefix_*` or `*`".to_owned()),
             _ => None,

@@ -1,11 +1,10 @@
 //! Model providers: known names, variables that other programs use, too, and the providers that can be used.
 
 use crate::expand::{ExpandError, expand};
-use crate::keys::PROVIDERS;
 use crate::origin::Origin;
 use crate::problem::Warning;
+use crate::provider_names::AZURE;
 use crate::settings::{Agent, Provider};
-use crate::suggest::nearest;
 use coracle_types::Secret;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -27,15 +26,8 @@ pub(crate) struct Field {
     pub(crate) is_literal: bool,
 }
 
-/// The maximum length of a provider's name.
-const MAX_NAME: usize = 64;
-/// The provider that `agent.azure_openai` describes.
-pub(crate) const AZURE: &str = "azure";
 /// The key with the address of [`AZURE`].
 const AZURE_ENDPOINT: &str = "agent.azure_openai.endpoint";
-/// Providers whose address is known.
-const KNOWN: [&str; 10] =
-    ["openai", "anthropic", "gemini", "mistral", "deepseek", "groq", "openrouter", "ollama", "lmstudio", "llamacpp"];
 /// The port of Ollama.
 const OLLAMA_PORT: u16 = 11_434;
 
@@ -118,30 +110,6 @@ fn host_url(text: &str) -> Option<String> {
         bare => bare.to_owned(),
     };
     Some(format!("http://{host}:{port}/v1"))
-}
-
-/// Whether a text can be the name of a provider.
-pub(crate) fn is_name(text: &str) -> bool {
-    let is_valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    !text.is_empty() && text.len() <= MAX_NAME && text.chars().all(is_valid)
-}
-
-/// Whether a provider must have a `url`, because its address is not known.
-pub(crate) fn needs_url(name: &str, agent: &Agent) -> bool {
-    if name == AZURE { agent.azure_openai.endpoint.is_none() } else { !KNOWN.contains(&name) }
-}
-
-/// The name of the provider that a key is about.
-pub(crate) fn name_in(key: &str) -> Option<&str> {
-    key.strip_prefix(PROVIDERS)?.strip_prefix('.')
-}
-
-/// What to do about a provider without `url`.
-pub(crate) fn hint_without_url(name: &str) -> String {
-    match nearest(name, KNOWN) {
-        Some(meant) if meant != name => format!("did you mean `{meant}`?"),
-        _ => format!("add the base URL of its API; only these need none: {}", KNOWN.join(", ")),
-    }
 }
 
 /// Why a provider cannot be used.
