@@ -269,7 +269,11 @@ impl<'a> Run<'a> {
 
     /// Asks the model, and shortens the conversation if it is too long.
     async fn ask(&mut self) -> Result<ModelAnswer, NoAnswer> {
-        if self.limits.context_tokens.is_some_and(|most| self.context * 100 >= most * COMPACT_PERCENT) {
+        if self
+            .limits
+            .context_tokens
+            .is_some_and(|most| self.context.saturating_mul(100) >= most.saturating_mul(COMPACT_PERCENT))
+        {
             self.compact().await?;
         }
         self.steps += 1;

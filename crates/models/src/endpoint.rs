@@ -9,6 +9,7 @@ use reqwest::redirect::Policy;
 use reqwest::{Client, Method, Response, StatusCode, Url};
 use serde_json::Value;
 use std::fmt;
+use std::net::IpAddr;
 use std::time::Duration;
 use tokio::sync::OnceCell;
 
@@ -176,7 +177,7 @@ impl Endpoint {
     }
 
     async fn send(&self, method: Method, path: &str, body: Bytes, limit: Duration) -> Result<Response, ModelError> {
-        let client = self.client.get_or_try_init(|| async { client() }).await;
+        let client = self.client.get_or_try_init(|| async { client(is_loopback(&self.base)) }).await;
         let client = client.map_err(|error| self.unreachable(causes(error)))?;
         let mut url = self.base.clone();
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
@@ -339,14 +340,20 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-fn client() -> Result<Client, reqwest::Error> {
+/// Whether a server is on this machine. Proxies cannot reach it.
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+fn client(is_local: bool) -> Result<Client, reqwest::Error> {
     // An error means that the program has already installed a provider.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    Client::builder()
+    let builder = Client::builder()
         .connect_timeout(CONNECT_TIMEOUT)
         .redirect(Policy::none())
-        .user_agent(concat!("coracle/", env!("CARGO_PKG_VERSION")))
-        .build()
+        .user_agent(concat!("coracle/", env!("CARGO_PKG_VERSION")));
+    if is_local { builder.no_proxy() } else { builder }.build()
 }
 
 /// Reads a body of at most `most` bytes.

@@ -65,13 +65,13 @@ impl Records {
         *self.arrived.borrow()
     }
 
-    /// Waits until so many requests have arrived.
+    /// Waits until this number of requests has arrived.
     pub async fn arrived(&self, number: u64) {
         // The channel is not closed, because its sender is borrowed.
         let _ = self.arrived.subscribe().wait_for(|count| *count >= number).await;
     }
 
-    /// Waits until clients have disconnected from so many requests before the answer was complete.
+    /// Waits until clients have disconnected from this number of requests before the answer was complete.
     pub async fn abandoned(&self, number: u64) {
         let _ = self.abandoned.subscribe().wait_for(|count| *count >= number).await;
     }

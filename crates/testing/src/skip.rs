@@ -15,8 +15,8 @@ pub fn skip(reason: &str) {
     report(reason);
 }
 
-/// Reports a part that the kernel of this machine does not support. It is no failure if `CI` is set: unlike a missing
-/// program, nobody can install it.
+/// Reports a part that the kernel of this machine does not support. It does not fail if `CI` is set: unlike a
+/// missing program, kernel support cannot be installed.
 pub fn unsupported(reason: &str) {
     report(reason);
 }

@@ -30,15 +30,17 @@ pub(crate) struct Model {
     plays: Mutex<VecDeque<Play>>,
     pub(crate) requests: Mutex<Vec<ModelRequest>>,
     pub(crate) asked: Notify,
+    /// Tokens of every answer.
+    pub(crate) usage: Mutex<Usage>,
 }
 
 impl Model {
     pub(crate) fn new(plays: impl IntoIterator<Item = Play>) -> Self {
-        Self { plays: Mutex::new(plays.into_iter().collect()), ..Self::default() }
+        Self { plays: Mutex::new(plays.into_iter().collect()), usage: Mutex::new(USAGE), ..Self::default() }
     }
 }
 
-/// Tokens of every answer.
+/// Tokens of an answer, unless a test sets others.
 pub(crate) const USAGE: Usage =
     Usage { input_tokens: 100, cached_tokens: 40, cache_write_tokens: 0, output_tokens: 10, reasoning_tokens: 0 };
 
@@ -77,7 +79,7 @@ impl ModelProvider for Model {
                 StopReason::Calls
             }
         };
-        Ok(ModelAnswer { items, stop, usage: USAGE })
+        Ok(ModelAnswer { items, stop, usage: *self.usage.lock().unwrap() })
     }
 
     async fn models(&self) -> Result<Vec<String>, ModelError> {

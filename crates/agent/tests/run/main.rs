@@ -293,6 +293,20 @@ async fn a_full_context_is_shortened() {
 }
 
 #[tokio::test]
+async fn absurd_token_counts_end_the_run() {
+    let lab_with = |plays: Vec<Play>| {
+        let mut lab = Lab::new(plays);
+        lab.limits.context_tokens = Some(1_000);
+        lab.limits.tokens = u64::MAX;
+        lab
+    };
+    let call = Play::Calls(vec![("a", "run", json!({}))]);
+    let lab = lab_with(vec![call, Play::Text("done")]);
+    lab.model.usage.lock().unwrap().input_tokens = u64::MAX;
+    assert_eq!(lab.run().await.0.ended, Ended::Tokens(u64::MAX));
+}
+
+#[tokio::test]
 async fn an_answer_that_is_too_long_says_so() {
     let lab = Lab::new([Play::Cut("The answer is")]);
     let (outcome, _) = lab.run().await;

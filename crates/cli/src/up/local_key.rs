@@ -19,7 +19,11 @@ const MAX_BYTES: u64 = 1024;
 pub(super) fn read_or_create(home: &Path) -> anyhow::Result<Secret> {
     let path = home.join(FILE);
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
-        Ok(file) => create(file).with_context(|| format!("cannot write {}", path.display())),
+        Ok(file) => create(file).map_err(|error| {
+            // An incomplete file would be refused at the next start.
+            let _ = std::fs::remove_file(&path);
+            error.context(format!("cannot write {}", path.display()))
+        }),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => read(&path),
         Err(error) => Err(error).with_context(|| format!("cannot create {}", path.display())),
     }

@@ -168,7 +168,7 @@ subprocess.run([sys.executable, "-c", code], check=True)"#;
     // Even if the parent handles killed children.
     let copes = program.replace("{}", "400_000_000").replace(", check=True", "");
     ends(who, "the parent goes on", "python", &format!("{copes}\n'still here'"), SMALL, "memory", 137);
-    works(who, "nobody is ended", "python", &copes.replace("400_000_000", "20_000_000"), SMALL);
+    works(who, "no process is killed", "python", &copes.replace("400_000_000", "20_000_000"), SMALL);
 }
 
 each_user!(children_killed_for_memory_are_a_failure);

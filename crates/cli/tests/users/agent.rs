@@ -255,6 +255,10 @@ fn errors_have_the_form_that_clients_expect() {
     assert_eq!((status, &said["type"]), (400, &json!("invalid_request_error")), "{said}");
     let (status, said) = error(&json!({"model": "openai/gpt-5", "messages": [{"role": "user", "content": "x"}]}));
     assert_eq!((status, &said["code"], &said["param"]), (400, &json!("no_api_key"), &json!("model")), "{said}");
+    let mut own = asked("x");
+    own["tools"] = json!([{"type": "function", "function": {"name": "execute_code"}}]);
+    let (status, said) = error(&own);
+    assert_eq!((status, &said["param"]), (400, &json!("tools")), "{said}");
     let (status, said) = error(&asked("x"));
     assert_eq!((status, &said["code"]), (429, &json!("model_rate_limited")), "{said}");
     for (method, path, status) in [("GET", "/v1/nothing", 404), ("DELETE", "/v1/chat/completions", 405)] {
@@ -267,6 +271,19 @@ fn errors_have_the_form_that_clients_expect() {
     let mut head = [0; 12];
     streamed.read_exact(&mut head).unwrap();
     assert_eq!(&head, b"HTTP/1.1 429");
+}
+
+#[test]
+fn a_model_on_this_machine_is_not_asked_through_a_proxy() {
+    let model = Playing::new(computes());
+    let coracle = Coracle::new(As::current());
+    std::fs::write(coracle.workspace().join("coracle.yaml"), model.settings("chat")).unwrap();
+    let mut command = coracle.command();
+    // Nothing listens on this port.
+    command.env("HTTP_PROXY", "http://127.0.0.1:9").env("http_proxy", "http://127.0.0.1:9");
+    command.current_dir(coracle.workspace()).args(["task", "compute"]).stdin(Stdio::null());
+    let done = command.output().unwrap();
+    assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
 }
 
 #[test]

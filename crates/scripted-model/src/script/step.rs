@@ -204,7 +204,7 @@ pub enum Wait {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Disconnect {
-    /// Only for the first so many requests that get here.
+    /// Number of requests that this applies to, the first ones that get here. Without it, all of them.
     pub times: Option<u64>,
 }
 
@@ -223,7 +223,7 @@ pub struct Status {
     /// The error's message.
     #[serde(default)]
     pub message: Option<String>,
-    /// Only for the first so many requests that get here.
+    /// Number of requests that this applies to, the first ones that get here. Without it, all of them.
     #[serde(default)]
     pub times: Option<u64>,
     /// A body in place of the usual one.
@@ -246,7 +246,7 @@ pub struct StreamError {
     pub error: Option<String>,
     /// The error's message.
     pub message: Option<String>,
-    /// Only for the first so many requests that get here.
+    /// Number of requests that this applies to, the first ones that get here. Without it, all of them.
     pub times: Option<u64>,
 }
 

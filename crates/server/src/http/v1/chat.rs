@@ -13,7 +13,8 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use coracle_agent::{Agent, Ended, RunEvent, RunOutcome, RunRequest};
+use coracle_agent::{Agent, AgentTools as _, Ended, RunEvent, RunOutcome, RunRequest};
+use coracle_models::ToolDefinition;
 use coracle_policy::NobodyToAsk;
 use coracle_types::UserId;
 use futures::stream;
@@ -85,6 +86,7 @@ async fn start(app: &App, user: &UserId, request: ChatRequest) -> Result<ChatRun
     let frontend = app.frontend.of_user(user);
     let tools = FrontendTools::new(frontend, Arc::new(NobodyToAsk));
     let mut asked = request.into_model_request(app.agent.allows_image_urls)?;
+    check_names(&asked.tools, &tools.definitions())?;
     asked.items = app.continuations.restore(user, asked.items);
     asked.instructions = app.agent.instructions(&tools, &asked.instructions).await;
     asked.model.clone_from(&chosen.model);
@@ -102,6 +104,17 @@ async fn start(app: &App, user: &UserId, request: ChatRequest) -> Result<ChatRun
     let (sender, events) = mpsc::channel(MAX_WAITING_EVENTS);
     let outcome = Outcome::Waiting(tokio::spawn(async move { agent.run(run, sender).await }));
     Ok(ChatRun { app: app.clone(), user: user.clone(), head, events: Events(events), outcome, _stop: stop })
+}
+
+/// Two tools of one name would be ambiguous, and providers reject them.
+fn check_names(theirs: &[ToolDefinition], own: &[ToolDefinition]) -> Result<(), OpenAiError> {
+    match theirs.iter().find(|tool| own.iter().any(|own| own.name == tool.name)) {
+        None => Ok(()),
+        Some(tool) => {
+            let message = format!("`{}` is a tool of the agent itself: use another name for yours", tool.name);
+            Err(OpenAiError::parameter("tools", message))
+        }
+    }
 }
 
 fn random_id() -> String {

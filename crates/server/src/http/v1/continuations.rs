@@ -8,7 +8,11 @@ use coracle_types::UserId;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
-/// Maximum number of continuations, and their maximum size together, in bytes.
+/// Maximum number of continuations of one user, and their maximum size together, in bytes. A user who needs more loses
+/// the oldest, and not those of others.
+const MAX_ENTRIES_OF_USER: usize = 50;
+const MAX_BYTES_OF_USER: usize = 8 << 20;
+/// The same for all users.
 const MAX_ENTRIES: usize = 2_000;
 const MAX_BYTES: usize = 64 << 20;
 
@@ -41,7 +45,7 @@ impl Continuations {
     pub(super) fn keep(&self, user: &UserId, calls: &[Call], items: Vec<Item>) {
         let Some(first) = calls.first() else { return };
         let bytes = serde_json::to_vec(&items).map_or(usize::MAX, |text| text.len());
-        if bytes > MAX_BYTES / 8 {
+        if bytes > MAX_BYTES_OF_USER {
             return;
         }
         let key = (user.clone(), first.id.clone());
@@ -50,6 +54,10 @@ impl Continuations {
         state.bytes += bytes;
         state.order.push_back(key.clone());
         state.entries.insert(key, Entry { items, bytes });
+        while state.exceeds_share(user) {
+            let Some(oldest) = state.order.iter().find(|(owner, _)| owner == user).cloned() else { break };
+            state.remove(&oldest);
+        }
         while state.entries.len() > MAX_ENTRIES || state.bytes > MAX_BYTES {
             let Some(oldest) = state.order.front().cloned() else { break };
             state.remove(&oldest);
@@ -91,6 +99,19 @@ impl Continuations {
 }
 
 impl State {
+    /// Whether a user has more than one user may have.
+    fn exceeds_share(&self, user: &UserId) -> bool {
+        let mut bytes = 0;
+        let mut count = 0;
+        for ((owner, _), entry) in &self.entries {
+            if owner == user {
+                bytes += entry.bytes;
+                count += 1;
+            }
+        }
+        count > MAX_ENTRIES_OF_USER || bytes > MAX_BYTES_OF_USER
+    }
+
     fn remove(&mut self, key: &Key) {
         if let Some(entry) = self.entries.remove(key) {
             self.bytes -= entry.bytes;
@@ -141,15 +162,34 @@ mod tests {
         assert_eq!(all.restore(&other, sent.clone()), sent);
     }
 
+    fn keep(all: &Continuations, user: &UserId, id: usize) {
+        let call = call(&id.to_string());
+        all.keep(user, std::slice::from_ref(&call), vec![Item::Call(call.clone())]);
+    }
+
     #[test]
-    fn the_oldest_are_forgotten() {
+    fn the_oldest_of_a_user_are_forgotten_and_not_those_of_others() {
         let all = Continuations::default();
-        let user = UserId::local();
-        for number in 0..=MAX_ENTRIES {
-            all.keep(&user, &[call(&number.to_string())], vec![Item::Call(call(&number.to_string()))]);
+        let (ann, bob) = (UserId::new("ann").unwrap(), UserId::new("bob").unwrap());
+        keep(&all, &bob, 0);
+        for id in 0..=MAX_ENTRIES_OF_USER {
+            keep(&all, &ann, id);
+        }
+        let state = all.state.lock().unwrap();
+        assert_eq!((state.entries.len(), state.order.len()), (MAX_ENTRIES_OF_USER + 1, MAX_ENTRIES_OF_USER + 1));
+        assert!(state.entries.contains_key(&(bob, "0".to_owned())));
+        assert!(!state.entries.contains_key(&(ann.clone(), "0".to_owned())));
+        assert!(state.entries.contains_key(&(ann, "1".to_owned())));
+    }
+
+    #[test]
+    fn the_number_for_all_users_is_limited() {
+        let all = Continuations::default();
+        for id in 0..=MAX_ENTRIES {
+            let user = UserId::new(format!("user{}", id / MAX_ENTRIES_OF_USER)).unwrap();
+            keep(&all, &user, id);
         }
         let state = all.state.lock().unwrap();
         assert_eq!((state.entries.len(), state.order.len()), (MAX_ENTRIES, MAX_ENTRIES));
-        assert!(!state.entries.contains_key(&(user, "0".to_owned())));
     }
 }
