@@ -4,7 +4,7 @@ use crate::events::{Emitter, RunEvent};
 use crate::tools::{AgentTools, CallUpdate, ToolOutput};
 use coracle_models::Call;
 use futures::future::BoxFuture;
-use futures::stream::{self, StreamExt};
+use futures::stream::{self, BoxStream, StreamExt};
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -20,13 +20,13 @@ const MAX_NAME_CHARS: usize = 80;
 pub(crate) const STOPPED: &str = "the run was stopped before this call had a result";
 
 /// Runs calls in parallel, and returns their results in the same order. Every call gets one.
-pub(crate) async fn run(
-    calls: &[Call],
-    tools: &dyn AgentTools,
-    emitter: &Emitter,
-    cancel: &CancellationToken,
-) -> Vec<ToolOutput> {
-    let mut running: Vec<BoxFuture<'_, ToolOutput>> = Vec::with_capacity(calls.len());
+pub(crate) fn run<'a>(
+    calls: &'a [Call],
+    tools: &'a dyn AgentTools,
+    emitter: &'a Emitter,
+    cancel: &'a CancellationToken,
+) -> BoxStream<'a, ToolOutput> {
+    let mut running: Vec<BoxFuture<'a, ToolOutput>> = Vec::with_capacity(calls.len());
     for call in calls {
         running.push(Box::pin(async move {
             let output = if cancel.is_cancelled() {
@@ -38,7 +38,7 @@ pub(crate) async fn run(
             output
         }));
     }
-    stream::iter(running).buffered(PARALLEL).collect().await
+    stream::iter(running).buffered(PARALLEL).boxed()
 }
 
 async fn one(call: &Call, tools: &dyn AgentTools, emitter: &Emitter, cancel: &CancellationToken) -> ToolOutput {
@@ -60,7 +60,7 @@ async fn one(call: &Call, tools: &dyn AgentTools, emitter: &Emitter, cancel: &Ca
         }
     };
     let running = async {
-        let output = tools.run(&call.name, arguments, &sender, cancel).await;
+        let output = tools.run(call, arguments, &sender, cancel).await;
         drop(sender);
         output
     };

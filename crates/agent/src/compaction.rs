@@ -15,13 +15,16 @@ what was found out and done (with names of files, sessions, variables, servers a
 is left to do. Do not answer the user. Write at most one page.";
 
 /// A shortened conversation.
-pub(crate) struct Compacted {
-    pub(crate) items: Vec<Item>,
-    pub(crate) usage: Usage,
+#[derive(Clone, Debug, PartialEq)]
+pub struct Compacted {
+    /// The whole conversation from now on.
+    pub items: Vec<Item>,
+    /// The tokens that this took.
+    pub usage: Usage,
 }
 
 /// Replaces the older part of a conversation with a summary. Returns `None` if there is nothing to shorten.
-pub(crate) async fn compact(
+pub async fn compact(
     provider: &dyn ModelProvider,
     model: &str,
     items: &[Item],

@@ -4,11 +4,13 @@ use crate::calls::{self, STOPPED};
 use crate::compaction::compact;
 use crate::events::{Emitter, RunEvent};
 use crate::fences::fenced_code;
+use crate::journal::{Earlier, Entry, JournalError, NoJournal, RunJournal};
 use crate::step::{self, NoAnswer};
 use crate::tools::{AgentTools, ToolOutput};
 use coracle_models::{
     Call, CallResult, Item, ModelAnswer, ModelError, ModelProvider, ModelRequest, Part, StopReason, Usage,
 };
+use futures::stream::{self, StreamExt as _};
 use serde::de::IgnoredAny;
 use serde_json::json;
 use std::collections::VecDeque;
@@ -78,6 +80,10 @@ pub struct RunRequest {
     pub steering: Steering,
     /// Stops the run.
     pub cancel: CancellationToken,
+    /// Records the progress.
+    pub journal: Arc<dyn RunJournal>,
+    /// Where an earlier attempt of the same run ended. Its items are in the conversation of the request.
+    pub earlier: Earlier,
 }
 
 impl RunRequest {
@@ -89,6 +95,8 @@ impl RunRequest {
             fences: CodeFences::default(),
             steering: Steering::default(),
             cancel: CancellationToken::new(),
+            journal: Arc::new(NoJournal),
+            earlier: Earlier::default(),
         }
     }
 }
@@ -164,12 +172,24 @@ pub enum Ended {
     Cancelled,
     /// The model failed.
     Failed(ModelError),
+    /// The progress could not be recorded.
+    NotRecorded(JournalError),
 }
 
 impl Agent {
     /// An agent with these tools.
     pub fn new(tools: Arc<dyn AgentTools>, limits: RunLimits) -> Self {
         Self { tools, limits }
+    }
+
+    /// The limits of a run.
+    pub fn limits(&self) -> RunLimits {
+        self.limits
+    }
+
+    /// The same agent with other limits.
+    pub fn with_limits(self, limits: RunLimits) -> Self {
+        Self { limits, ..self }
     }
 
     /// Works on a task until the model is done, calls a tool of the client, or a limit is reached.
@@ -199,6 +219,9 @@ struct Run<'a> {
     fences: CodeFences,
     steering: Steering,
     cancel: CancellationToken,
+    journal: Arc<dyn RunJournal>,
+    /// Calls of an earlier attempt that have no result.
+    open: Vec<Call>,
     emitter: Emitter,
     added: Vec<Item>,
     is_compacted: bool,
@@ -210,11 +233,39 @@ struct Run<'a> {
     calls: u32,
     /// The calls of the last answer, and how often they came in a row.
     last_calls: (Vec<(String, String)>, usize),
+    repetitions: usize,
+}
+
+/// Why a run cannot go on.
+enum Stopped {
+    Ended(Ended),
+    NoAnswer(NoAnswer),
+}
+
+impl From<NoAnswer> for Stopped {
+    fn from(reason: NoAnswer) -> Self {
+        Self::NoAnswer(reason)
+    }
+}
+
+impl From<JournalError> for Stopped {
+    fn from(error: JournalError) -> Self {
+        Self::Ended(Ended::NotRecorded(error))
+    }
+}
+
+/// Where the outputs of calls come from.
+#[derive(Clone, Copy)]
+enum Outputs {
+    /// The tools run.
+    OfTools,
+    /// The answer was cut off, so no call runs.
+    TooLong,
 }
 
 impl<'a> Run<'a> {
     fn new(agent: &'a Agent, run: RunRequest, emitter: Emitter) -> Self {
-        let RunRequest { provider, mut request, fences, steering, cancel } = run;
+        let RunRequest { provider, mut request, fences, steering, cancel, journal, earlier } = run;
         request.tools.splice(..0, agent.tools.definitions());
         Self {
             tools: &*agent.tools,
@@ -224,34 +275,49 @@ impl<'a> Run<'a> {
             fences,
             steering,
             cancel,
+            journal,
+            open: earlier.open,
             emitter,
             added: Vec::new(),
             is_compacted: false,
-            has_called: false,
-            usage: Usage::default(),
+            has_called: earlier.calls > 0,
+            usage: earlier.usage,
             context: 0,
-            steps: 0,
-            calls: 0,
+            steps: earlier.steps,
+            calls: earlier.calls,
             last_calls: (Vec::new(), 0),
+            repetitions: 0,
         }
     }
 
     async fn work(&mut self) -> Ended {
+        match self.try_work().await {
+            Ok(ended) | Err(Stopped::Ended(ended)) => ended,
+            Err(Stopped::NoAnswer(NoAnswer::Cancelled)) => Ended::Cancelled,
+            Err(Stopped::NoAnswer(NoAnswer::Failed(error))) => Ended::Failed(error),
+        }
+    }
+
+    async fn try_work(&mut self) -> Result<Ended, Stopped> {
+        let open = std::mem::take(&mut self.open);
+        if !open.is_empty() {
+            let (own, of_client) = self.divided(open);
+            if let Some(ended) = self.run_calls(own, of_client, Outputs::OfTools).await? {
+                return Ok(ended);
+            }
+        }
         loop {
             for parts in self.steering.take() {
+                self.journal.record(Entry::Steered { parts: &parts }).await?;
                 self.add(Item::User { parts: parts.clone() });
                 self.emitter.send(RunEvent::Steered { parts }).await;
             }
             if let Some(ended) = self.limit_reached() {
-                return ended;
+                return Ok(ended);
             }
-            let answer = match self.ask().await {
-                Ok(answer) => answer,
-                Err(NoAnswer::Cancelled) => return Ended::Cancelled,
-                Err(NoAnswer::Failed(error)) => return Ended::Failed(error),
-            };
-            if let Some(ended) = self.answered(answer).await {
-                return ended;
+            let answer = self.ask().await?;
+            if let Some(ended) = self.answered(answer).await? {
+                return Ok(ended);
             }
         }
     }
@@ -268,7 +334,7 @@ impl<'a> Run<'a> {
     }
 
     /// Asks the model, and shortens the conversation if it is too long.
-    async fn ask(&mut self) -> Result<ModelAnswer, NoAnswer> {
+    async fn ask(&mut self) -> Result<ModelAnswer, Stopped> {
         if self
             .limits
             .context_tokens
@@ -277,11 +343,12 @@ impl<'a> Run<'a> {
             self.compact().await?;
         }
         self.steps += 1;
+        self.journal.record(Entry::Asking { step: self.steps }).await?;
         self.emitter.send(RunEvent::StepBegan { step: self.steps }).await;
         let answer = match self.ask_once().await {
             Err(NoAnswer::Failed(ModelError::ContextFull { message })) => {
                 if !self.compact().await? {
-                    return Err(NoAnswer::Failed(ModelError::ContextFull { message }));
+                    return Err(NoAnswer::Failed(ModelError::ContextFull { message }).into());
                 }
                 self.ask_once().await?
             }
@@ -289,8 +356,6 @@ impl<'a> Run<'a> {
         };
         self.usage += answer.usage;
         self.context = answer.usage.input_tokens.saturating_add(answer.usage.output_tokens);
-        let event = RunEvent::StepEnded { items: answer.items.clone(), usage: answer.usage };
-        self.emitter.send(event).await;
         Ok(answer)
     }
 
@@ -299,14 +364,16 @@ impl<'a> Run<'a> {
     }
 
     /// Returns whether the conversation became shorter.
-    async fn compact(&mut self) -> Result<bool, NoAnswer> {
+    async fn compact(&mut self) -> Result<bool, Stopped> {
+        self.journal.record(Entry::Compacting).await?;
         let compacting = compact(&*self.provider, &self.request.model, &self.request.items);
         let compacted = tokio::select! {
             biased;
-            () = self.cancel.cancelled() => return Err(NoAnswer::Cancelled),
+            () = self.cancel.cancelled() => return Err(NoAnswer::Cancelled.into()),
             compacted = compacting => compacted.map_err(NoAnswer::Failed)?,
         };
         let Some(compacted) = compacted else { return Ok(false) };
+        self.journal.record(Entry::Compacted { items: &compacted.items, usage: compacted.usage }).await?;
         self.request.items = compacted.items;
         self.usage += compacted.usage;
         self.context = 0;
@@ -316,8 +383,8 @@ impl<'a> Run<'a> {
     }
 
     /// Adds an answer and runs its calls. Returns why the run ends, if it does.
-    async fn answered(&mut self, answer: ModelAnswer) -> Option<Ended> {
-        let ModelAnswer { mut items, stop, .. } = answer;
+    async fn answered(&mut self, answer: ModelAnswer) -> Result<Option<Ended>, Stopped> {
+        let ModelAnswer { mut items, stop, usage } = answer;
         if let Some(call) = self.fenced(&items) {
             items.push(Item::Call(call));
         }
@@ -328,48 +395,72 @@ impl<'a> Run<'a> {
                 calls.push(call.clone());
             }
         }
+        let (own, of_client) = self.divided(calls.clone());
+        let entry = Entry::Answered { step: self.steps, items: &items, usage, own: &own, of_client: &of_client };
+        self.journal.record(entry).await?;
+        self.emitter.send(RunEvent::StepEnded { items: items.clone(), usage }).await;
         for item in items {
             self.add(item);
         }
         if calls.is_empty() {
-            return match stop {
+            return Ok(match stop {
                 StopReason::Length => Some(Ended::Length),
                 StopReason::Refusal => Some(Ended::Refused),
                 // A message may have arrived while the model wrote its last answer.
                 StopReason::End | StopReason::Calls if self.has_steering() => None,
                 StopReason::End | StopReason::Calls => Some(Ended::Done),
-            };
+            });
         }
         self.has_called = true;
         let repeated = self.repeated(&calls);
         if repeated >= LOOP_END {
-            return Some(Ended::Loop);
+            return Ok(Some(Ended::Loop));
         }
-        let (own, theirs): (Vec<Call>, Vec<Call>) = calls.into_iter().partition(|call| !self.is_of_client(call));
         let count = u32::try_from(own.len()).unwrap_or(u32::MAX);
         if self.calls.saturating_add(count) > self.limits.calls {
-            return Some(Ended::Calls(self.limits.calls));
+            return Ok(Some(Ended::Calls(self.limits.calls)));
         }
         self.calls += count;
-        let outputs = if stop == StopReason::Length {
-            // The last call may be incomplete, and the others may depend on it.
-            own.iter().map(|_| ToolOutput::error(TOO_LONG)).collect()
-        } else {
-            calls::run(&own, self.tools, &self.emitter, &self.cancel).await
+        // If the answer was cut off, the last call may be incomplete, and the others may depend on it.
+        let outputs = if stop == StopReason::Length { Outputs::TooLong } else { Outputs::OfTools };
+        self.repetitions = repeated;
+        self.run_calls(own, of_client, outputs).await
+    }
+
+    /// Runs calls and adds their results in the order of the calls, each as soon as those before it have one.
+    async fn run_calls(
+        &mut self,
+        own: Vec<Call>,
+        of_client: Vec<Call>,
+        outputs: Outputs,
+    ) -> Result<Option<Ended>, Stopped> {
+        let (tools, emitter, cancel) = (self.tools, self.emitter.clone(), self.cancel.clone());
+        let mut results = match outputs {
+            Outputs::OfTools => calls::run(&own, tools, &emitter, &cancel),
+            Outputs::TooLong => stream::iter(own.iter().map(|_| ToolOutput::error(TOO_LONG))).boxed(),
         };
-        for (call, mut output) in own.into_iter().zip(outputs) {
-            if repeated >= LOOP_WARNING {
+        for call in &own {
+            let Some(mut output) = results.next().await else { break };
+            if self.repetitions >= LOOP_WARNING {
                 output.parts.push(Part::text(format!(
                     "\nThis is the same call as the last {} times. Do something else, or finish.",
-                    repeated - 1
+                    self.repetitions - 1
                 )));
             }
-            self.add(Item::Result(CallResult { call_id: call.id, parts: output.parts, is_error: output.is_error }));
+            let result = CallResult { call_id: call.id.clone(), parts: output.parts, is_error: output.is_error };
+            let entry = Entry::Result { result: &result, structured: output.structured.as_ref() };
+            self.journal.record(entry).await?;
+            self.add(Item::Result(result));
         }
         if self.cancel.is_cancelled() {
-            return Some(Ended::Cancelled);
+            return Ok(Some(Ended::Cancelled));
         }
-        (!theirs.is_empty()).then_some(Ended::ClientCalls(theirs))
+        Ok((!of_client.is_empty()).then_some(Ended::ClientCalls(of_client)))
+    }
+
+    /// Divides calls into those of the agent's tools and those of the client's.
+    fn divided(&self, calls: Vec<Call>) -> (Vec<Call>, Vec<Call>) {
+        calls.into_iter().partition(|call| !self.is_of_client(call))
     }
 
     fn has_steering(&self) -> bool {

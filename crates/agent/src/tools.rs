@@ -1,7 +1,7 @@
 //! The tools that the agent runs itself.
 
 use async_trait::async_trait;
-use coracle_models::{Part, ToolDefinition};
+use coracle_models::{Call, Part, ToolDefinition};
 use coracle_types::OutputStream;
 use serde_json::{Map, Value};
 use std::fmt;
@@ -23,10 +23,10 @@ pub trait AgentTools: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Runs one call. The arguments come from a model and are hostile.
+    /// Runs one call. Name and arguments come from a model and are hostile; `arguments` are those of the call, parsed.
     async fn run(
         &self,
-        name: &str,
+        call: &Call,
         arguments: Map<String, Value>,
         updates: &mpsc::Sender<CallUpdate>,
         cancel: &CancellationToken,

@@ -7,6 +7,7 @@ mod undo;
 
 use crate::exec::Ahead;
 use crate::frontend::{FrontendArguments, Serving};
+use crate::models;
 use crate::settings::{load, warn_of_not_followed};
 use crate::signals::Signals;
 use crate::status::{Mistake, Status};
@@ -18,6 +19,7 @@ use install::Servers;
 use std::io::IsTerminal;
 use std::path::Path;
 use std::str::FromStr;
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 #[derive(Debug, Args)]
@@ -76,6 +78,7 @@ pub(crate) fn run(arguments: &McpArguments, config: Option<&Path>, ahead: Option
     let launcher = ahead.unwrap_or_else(Ahead::new).into_launcher().ok();
     let loaded = load(config, arguments.frontend.flags())?;
     check(&loaded)?;
+    let mut agent = models::agent_options(&loaded)?;
     warn_of_not_followed(&loaded);
     if std::io::stdin().is_terminal() {
         eprintln!("{AT_A_TERMINAL}");
@@ -86,7 +89,8 @@ pub(crate) fn run(arguments: &McpArguments, config: Option<&Path>, ahead: Option
         let stop = CancellationToken::new();
         let mut signals = Signals::listen().context("cannot listen for signals")?;
         let serving = Serving::start(&arguments.frontend, &loaded, launcher).await?;
-        let served = coracle_server::serve_stdio(serving.frontend.clone(), stop.clone());
+        agent.store = Some(Arc::clone(&serving.store));
+        let served = coracle_server::serve_stdio(serving.frontend.clone(), agent, stop.clone());
         tokio::pin!(served);
         let served = tokio::select! {
             served = &mut served => served,

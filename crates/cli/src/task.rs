@@ -194,6 +194,7 @@ fn problem(ended: &Ended) -> Option<String> {
         Ended::Loop => Some("stopped because the model repeated the same call".to_owned()),
         Ended::Cancelled => Some("cancelled".to_owned()),
         Ended::Failed(error) => Some(error.to_string()),
+        Ended::NotRecorded(error) => Some(error.to_string()),
     }
 }
 
@@ -208,6 +209,7 @@ fn limit_code(ended: &Ended) -> Option<&'static str> {
         Ended::Tokens(_) => Some("tokens"),
         Ended::Loop => Some("loop"),
         Ended::Cancelled => Some("cancelled"),
+        Ended::NotRecorded(_) => Some("not_recorded"),
     }
 }
 

@@ -108,6 +108,7 @@ async fn serve(arguments: &UpArguments, loaded: &Loaded) -> anyhow::Result<Statu
         welcome.push(agent_line(&agent, &people, address).await?);
     }
     welcome.push(format!("try       {}", auth.example(&people, address).await?));
+    agent.store = Some(Arc::clone(&serving.store));
     let options = HttpOptions { agent, ..auth.options(loaded, people) };
     // Clients are served at once, because information about servers may take a while.
     let served = tokio::spawn(coracle_server::serve_http(serving.frontend.clone(), listener, options, stop.clone()));

@@ -36,6 +36,7 @@ use axum::routing::get;
 use bytes::Bytes;
 use connections::{Answering, GoneGuard, Served};
 use coracle_models::Directory;
+use coracle_runs::RunService;
 use coracle_store::KeyScope;
 use coracle_types::UserId;
 use guard::Guard;
@@ -98,6 +99,7 @@ struct App {
     auth: Arc<AuthState>,
     agent: Arc<AgentOptions>,
     continuations: Arc<v1::Continuations>,
+    runs: RunService,
     stop: CancellationToken,
 }
 
@@ -130,14 +132,16 @@ pub async fn serve_http(
     let manager = Arc::new(manager);
     let mcp = McpService::new(move || Ok(clients.clone()), Arc::clone(&manager), config);
     let auth = Arc::new(AuthState::new(&options.auth.unwrap_or_else(AuthOptions::local_only)));
+    let agent = frontend.start_agent(options.agent, &stop);
     let app = App {
         frontend: frontend.clone(),
         mcp,
         manager,
         sessions: Sessions::default(),
         auth,
-        agent: Arc::new(options.agent),
+        agent: Arc::clone(&agent.options),
         continuations: Arc::default(),
+        runs: agent.runs.clone(),
         stop: stop.clone(),
     };
     let requires =
@@ -187,7 +191,7 @@ pub async fn serve_http(
         tokio::time::sleep(Duration::from_millis(50)).await;
         end.cancel();
     };
-    let (served, ()) = tokio::join!(served, drained);
+    let (served, (), ()) = tokio::join!(served, drained, agent.take_up());
     served
 }
 

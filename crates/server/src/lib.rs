@@ -16,6 +16,7 @@ mod identity;
 mod mcp;
 mod metrics;
 mod profile;
+mod runs;
 mod stdio;
 mod timestamp;
 mod views;

@@ -19,6 +19,7 @@ mod render;
 mod run;
 mod shape;
 mod skills;
+mod tasks;
 mod token_count;
 
 pub use agent_tools::FrontendTools;
@@ -87,6 +88,12 @@ impl Frontend {
             "list_workspace_files" => files::list_workspace_files(self, &request).await,
             "get_state" => files::get_state(self, &request).await,
             "save_state" => files::save_state(self, &request).await,
+            "execute_task"
+            | "dispatch_background_task"
+            | "get_background_task_status"
+            | "wait_for_background_task"
+            | "list_background_tasks"
+            | "cancel_background_task" => tasks::answer(self, &request, &context).await,
             "get_version" => Ok(version()),
             "get_execution_stats" => Ok(self.stats().await),
             _ => return Err(unknown_tool(&request.name)),

@@ -1,5 +1,6 @@
 //! Serves one client over standard input and output.
 
+use crate::agent::AgentOptions;
 use crate::mcp::Frontend;
 use rmcp::ServiceExt;
 use rmcp::transport::async_rw::AsyncRwTransport;
@@ -16,7 +17,15 @@ const MAX_MESSAGE: usize = 16 << 20;
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Serves one client over standard input and output until it disconnects or `stop` is cancelled.
-pub async fn serve_stdio(mut frontend: Frontend, stop: CancellationToken) -> std::io::Result<()> {
+pub async fn serve_stdio(mut frontend: Frontend, agent: AgentOptions, stop: CancellationToken) -> std::io::Result<()> {
+    let agent = frontend.start_agent(agent, &stop);
+    // Without a model no run can be continued, and the store need not be opened.
+    let can_run = !agent.options.models.providers().is_empty();
+    let taking_up = tokio::spawn(async move {
+        if can_run {
+            agent.take_up().await;
+        }
+    });
     let (input, output) = rmcp::transport::io::stdio_pipes();
     let ended = CancellationToken::new();
     let transport =
@@ -34,6 +43,7 @@ pub async fn serve_stdio(mut frontend: Frontend, stop: CancellationToken) -> std
     });
     let served = serve(frontend, transport, stop).await;
     watch.abort();
+    taking_up.abort();
     served
 }
 

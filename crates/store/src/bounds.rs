@@ -1,8 +1,11 @@
 //! Size limits, which are the same for both stores.
 
-use crate::{Checkpoint, ExecutionRecord, ListedTools, NewArtifact, NewTask, StoreError, TaskEnd, ToolDecision};
-use coracle_types::{Secret, Tool};
-use serde_json::Value;
+use crate::{
+    Checkpoint, ExecutionRecord, ListedTools, NewArtifact, NewItem, NewRun, NewTask, Progress, StoreError, TaskEnd,
+    ToolDecision,
+};
+use coracle_types::{ItemId, Secret, Tool};
+use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,6 +42,15 @@ pub const KEPT_TASKS: u64 = 1_000;
 pub const KEPT_RECORDINGS: u64 = 200;
 /// The number of checkpoints that are kept per session.
 pub const KEPT_CHECKPOINTS: u64 = 100;
+
+/// The maximum size of an item of a conversation, as JSON. Images are the largest part.
+pub const MAX_ITEM_BYTES: usize = 32 << 20;
+/// The maximum number of items in one list.
+pub const MAX_ITEMS: usize = 10_000;
+/// The maximum size of the request of a run, and of its outcome, as JSON.
+pub const MAX_RUN_REQUEST_BYTES: usize = 4 << 20;
+/// The maximum size of the metadata of a conversation, as JSON.
+const MAX_METADATA_BYTES: usize = 64 << 10;
 
 /// How much history is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,6 +189,64 @@ pub(crate) fn artifact(new: &NewArtifact) -> Result<(), StoreError> {
     name("digest of an artifact", &new.sha256)?;
     let preview = json("preview", &new.preview)?;
     within("preview of an artifact", preview.len(), MAX_PREVIEW_BYTES)
+}
+
+/// Checks title and metadata of a conversation, and returns the metadata as JSON.
+pub(crate) fn conversation(title: Option<&str>, metadata: &Map<String, Value>) -> Result<String, StoreError> {
+    within("title of a conversation", title.map_or(0, str::len), MAX_NAME_BYTES)?;
+    let text = json("metadata", metadata)?;
+    within("metadata of a conversation", text.len(), MAX_METADATA_BYTES)?;
+    Ok(text)
+}
+
+/// Checks items and returns them as JSON.
+pub(crate) fn items(items: &[NewItem]) -> Result<Vec<(&ItemId, String)>, StoreError> {
+    let item = |item: &'_ NewItem| -> Result<String, StoreError> {
+        let text = json("item", &item.content)?;
+        within("item of a conversation", text.len(), MAX_ITEM_BYTES)?;
+        Ok(text)
+    };
+    items.iter().map(|new| Ok((&new.id, item(new)?))).collect()
+}
+
+/// Checks a run and returns its request as JSON.
+pub(crate) fn run(run: &NewRun) -> Result<String, StoreError> {
+    let text = json("request", &run.request)?;
+    within("request of a run", text.len(), MAX_RUN_REQUEST_BYTES)?;
+    Ok(text)
+}
+
+/// The parts of [`Progress`] as JSON.
+pub(crate) struct KeptProgress<'a> {
+    pub(crate) items: Vec<(&'a ItemId, String)>,
+    pub(crate) outcomes: Vec<String>,
+    pub(crate) end: Option<String>,
+}
+
+/// Checks the progress of a run and returns it as JSON.
+pub(crate) fn progress(progress: &Progress) -> Result<KeptProgress<'_>, StoreError> {
+    let outcome = |outcome: &Value| {
+        let text = json("outcome", outcome)?;
+        within("outcome of a run", text.len(), MAX_RUN_REQUEST_BYTES)?;
+        Ok(text)
+    };
+    for step in &progress.begun {
+        within("subject of a step", step.subject.len(), MAX_NAME_BYTES)?;
+    }
+    Ok(KeptProgress {
+        items: items(&progress.items)?,
+        outcomes: progress.ended.iter().map(|step| outcome(&step.outcome)).collect::<Result<_, StoreError>>()?,
+        end: progress.end.as_ref().map(|end| outcome(&end.outcome)).transpose()?,
+    })
+}
+
+/// Checks a call of a run and returns call and answer as JSON.
+pub(crate) fn run_call(call: &Value, answer: Option<&Value>) -> Result<(String, Option<String>), StoreError> {
+    let call = json("call", call)?;
+    within("call of a run", call.len(), MAX_RECORDING_BYTES)?;
+    let answer = answer.map(|answer| json("answer", answer)).transpose()?;
+    within("answer to a call", answer.as_ref().map_or(0, String::len), MAX_RECORDING_BYTES)?;
+    Ok((call, answer))
 }
 
 fn json<T: serde::Serialize>(what: &'static str, value: &T) -> Result<String, StoreError> {

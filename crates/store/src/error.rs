@@ -112,6 +112,24 @@ pub enum StoreError {
         /// The requested session.
         id: String,
     },
+    /// The conversation does not exist, or belongs to another user.
+    #[error("there is no conversation {id}")]
+    NoConversation {
+        /// The requested conversation.
+        id: String,
+    },
+    /// A run is running in the conversation.
+    #[error("a run is under way in the conversation {id}")]
+    Busy {
+        /// The conversation.
+        id: String,
+    },
+    /// The run does not exist, has ended, or belongs to another user.
+    #[error("there is no running run {id}")]
+    NoRun {
+        /// The requested run.
+        id: String,
+    },
     /// A value is larger than the maximum.
     #[error("the {what} is {bytes} bytes long: the maximum is {max}")]
     TooLarge {
@@ -177,6 +195,9 @@ impl StoreError {
             Self::Newer { .. } => "store_newer",
             Self::Conflict { .. } => "store_conflict",
             Self::NoSession { .. } => "store_no_session",
+            Self::NoConversation { .. } => "store_no_conversation",
+            Self::Busy { .. } => "store_busy",
+            Self::NoRun { .. } => "store_no_run",
             Self::TooLarge { .. } => "store_too_large",
             Self::InvalidName { .. } => "store_invalid_name",
             Self::Damaged { .. } => "store_damaged",
@@ -204,9 +225,14 @@ impl StoreError {
             Self::Key(error) => Some(error.hint()),
             Self::Conflict { .. } => Some("read it again, merge, and write with the new version".to_owned()),
             Self::NoSession { .. } => Some("start another session".to_owned()),
+            Self::Busy { .. } => Some("wait until it has ended, or stop it".to_owned()),
             Self::Served { .. } => Some("stop it, or set CORACLE_HOME to another folder".to_owned()),
             Self::Database { path, fault, .. } => fault.hint(path),
-            Self::TooLarge { .. } | Self::InvalidName { .. } | Self::Damaged { .. } => None,
+            Self::NoConversation { .. }
+            | Self::NoRun { .. }
+            | Self::TooLarge { .. }
+            | Self::InvalidName { .. }
+            | Self::Damaged { .. } => None,
         }
     }
 

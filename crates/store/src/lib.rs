@@ -23,6 +23,7 @@ mod migrations;
 mod moment;
 mod owner;
 mod records;
+mod runs;
 mod seal;
 mod sqlite;
 mod store;
@@ -38,8 +39,8 @@ pub use backup::{BackedUp, BackupError, Restored, backup, restore, restore_with_
 pub use blobs::{BlobError, BlobId, Blobs};
 pub use bounds::{
     KEPT_CHECKPOINTS, KEPT_EXECUTIONS, KEPT_RECORDINGS, KEPT_SESSIONS, KEPT_TASKS, Kept, MAX_CODE_BYTES,
-    MAX_CONTEXT_BYTES, MAX_NAME_BYTES, MAX_OUTCOME_BYTES, MAX_PAGE, MAX_PATH_BYTES, MAX_PREVIEW_BYTES,
-    MAX_RECORDING_BYTES, MAX_SECRET_BYTES, MAX_SHAPE_BYTES, MAX_TOOLS_BYTES,
+    MAX_CONTEXT_BYTES, MAX_ITEM_BYTES, MAX_ITEMS, MAX_NAME_BYTES, MAX_OUTCOME_BYTES, MAX_PAGE, MAX_PATH_BYTES,
+    MAX_PREVIEW_BYTES, MAX_RECORDING_BYTES, MAX_RUN_REQUEST_BYTES, MAX_SECRET_BYTES, MAX_SHAPE_BYTES, MAX_TOOLS_BYTES,
 };
 pub use environments::{
     ChangingEnvironments, Environment, EnvironmentError, Environments, NewEnvironment, Package, UsedEnvironment,
@@ -53,5 +54,9 @@ pub use memory::MemoryStore;
 pub use migrations::schema_version;
 pub use owner::Owner;
 pub use records::{ExecutionRecord, ListedTools, Shape, ToolDecision};
+pub use runs::{
+    ConversationRecord, ItemPage, ItemRecord, ItemsOf, NewItem, NewRun, NewStep, Progress, RunCall, RunEnd, RunRecord,
+    RunState, Runs, StepEnd, StepKind, StepRecord,
+};
 pub use sqlite::SqliteStore;
 pub use store::Store;

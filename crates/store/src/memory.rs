@@ -2,6 +2,7 @@ mod accounts;
 mod artifacts;
 mod executions;
 mod journal;
+mod runs;
 
 use crate::moment::kept;
 use crate::{ExecutionRecord, Kept, ListedTools, Owner, Shape, Store, StoreError, ToolDecision, bounds};
@@ -17,6 +18,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub struct MemoryStore {
     state: Mutex<State>,
     log: Mutex<journal::Log>,
+    runs: Mutex<runs::AllRuns>,
     accounts: Mutex<accounts::State>,
     kept: Mutex<Kept>,
 }
@@ -135,6 +137,7 @@ impl Store for MemoryStore {
             state.executions.remove(user);
         }
         self.log.lock().unwrap_or_else(PoisonError::into_inner).remove(user);
+        self.all_runs().remove(user);
         Ok(self.delete_account(user))
     }
 

@@ -9,6 +9,7 @@ pub(crate) const MIGRATIONS: &[(i64, &str, &str)] = &[
     (5, "interrupted", include_str!("../migrations/0005_interrupted.sql")),
     (6, "key makers", include_str!("../migrations/0006_key_makers.sql")),
     (7, "task numbers", include_str!("../migrations/0007_task_numbers.sql")),
+    (8, "runs", include_str!("../migrations/0008_runs.sql")),
 ];
 
 /// The newest schema version that this version supports.

@@ -8,6 +8,7 @@ mod journal;
 mod life;
 mod readiness;
 mod rows;
+mod runs;
 mod schema;
 mod vault;
 mod writer;

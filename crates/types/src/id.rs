@@ -72,10 +72,28 @@ id!(
     WITHOUT_DOTS
 );
 id!(
+    /// The ID of a conversation with the agent.
+    ConversationId,
+    "conversation id",
+    WITHOUT_DOTS
+);
+id!(
     /// The ID of one execution.
     ExecutionId,
     "execution id",
     ALPHABET
+);
+id!(
+    /// The ID of an item of a conversation: a message, a call or its result.
+    ItemId,
+    "item id",
+    WITHOUT_DOTS
+);
+id!(
+    /// The ID of a run of the agent.
+    RunId,
+    "run id",
+    WITHOUT_DOTS
 );
 id!(
     /// The name of an upstream server in the configuration. It has no dots, because in `server.tool` the first dot ends
@@ -119,6 +137,20 @@ impl SessionId {
 
 /// The prefix of generated session IDs.
 const MINTED: &str = "ses-";
+
+impl RunId {
+    /// Creates an ID from a number that the caller drew at random.
+    pub fn from_random(number: u128) -> Self {
+        Self(format!("resp_{number:032x}"))
+    }
+}
+
+impl ConversationId {
+    /// Creates an ID from a number that the caller drew at random.
+    pub fn from_random(number: u128) -> Self {
+        Self(format!("conv_{number:032x}"))
+    }
+}
 
 impl ArtifactId {
     /// Creates an ID from a number that the caller drew at random.

@@ -19,7 +19,7 @@ mod tool;
 pub use error_code::ErrorCode;
 pub use event::{Event, OutputStream};
 pub use execution::{Artifact, ArtifactUri, Execution, Failure, LimitsReport, Preview, ToolCall};
-pub use id::{ArtifactId, ExecutionId, IdError, ServerName, SessionId, UserId};
+pub use id::{ArtifactId, ConversationId, ExecutionId, IdError, ItemId, RunId, ServerName, SessionId, UserId};
 pub use language::{Language, UnknownLanguage};
 pub use limits::{Enforced, LIMITS, Limit, LimitError, Limits, MAX_SECONDS, Mechanism, Unit};
 pub use python::PythonInterpreter;

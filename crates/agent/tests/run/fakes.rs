@@ -123,14 +123,14 @@ impl AgentTools for Tools {
 
     async fn run(
         &self,
-        name: &str,
+        call: &Call,
         arguments: Map<String, Value>,
         updates: &mpsc::Sender<CallUpdate>,
         cancel: &CancellationToken,
     ) -> ToolOutput {
-        self.called.lock().unwrap().push((name.to_owned(), arguments.clone()));
+        self.called.lock().unwrap().push((call.name.clone(), arguments.clone()));
         self.started.notify_one();
-        match name {
+        match call.name.as_str() {
             "meet" => {
                 self.meeting.wait().await;
             }
@@ -139,6 +139,6 @@ impl AgentTools for Tools {
         }
         let bytes = b"working\n".to_vec();
         updates.send(CallUpdate::Output { stream: coracle_types::OutputStream::Stdout, bytes }).await.ok();
-        ToolOutput::text(format!("{name}: {}", json!(arguments)))
+        ToolOutput::text(format!("{}: {}", call.name, json!(arguments)))
     }
 }

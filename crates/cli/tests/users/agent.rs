@@ -1,59 +1,17 @@
 //! The agent behind `/v1` and `coracle task`, with a scripted model.
 
-use crate::site::{Client, Site};
-use coracle_scripted_model::{Library, ScriptedModel, Step, serve};
+use crate::playing::{Playing, computes, events, local_key};
+use crate::site::Site;
+use coracle_scripted_model::{Library, Step};
 use coracle_testing::harness::{As, Coracle};
 use coracle_testing::wait::eventually;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::io::Read as _;
 use std::process::Stdio;
-use tokio::net::TcpListener;
-use tokio::runtime::Runtime;
-
-/// A model server on a runtime of its own.
-struct Playing {
-    runtime: Runtime,
-    model: ScriptedModel,
-    url: String,
-}
-
-impl Playing {
-    fn new(library: Library) -> Self {
-        let runtime = Runtime::new().unwrap();
-        let model = ScriptedModel::new(library).unwrap();
-        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
-        let url = format!("http://{}/v1", listener.local_addr().unwrap());
-        runtime.spawn(serve(listener, model.clone(), std::future::pending()));
-        Self { runtime, model, url }
-    }
-
-    /// Settings with this model on one of the wires.
-    fn settings(&self, api: &str) -> String {
-        let url = &self.url;
-        format!("agent:\n  default_model: lab/demo\n  providers:\n    lab: {{ url: '{url}', api: {api} }}\n")
-    }
-}
-
-/// A model that runs code and then quotes its result.
-fn computes() -> Library {
-    let code = Step::call("execute_code", json!({"code": "print('working')\nresult = 6 * 7"}));
-    Library::single([vec![Step::text("I compute it."), code], vec![Step::text("It is {{result}}.")]])
-}
 
 fn asked(text: &str) -> Value {
     json!({"model": "lab/demo", "messages": [{"role": "user", "content": text}]})
-}
-
-/// The key of a server without users.
-fn local_key(site: &Site) -> Client {
-    let key = std::fs::read_to_string(site.coracle.home().join("api_key")).unwrap();
-    site.client_with(key.trim())
-}
-
-/// The data of the events in a streamed answer.
-fn events(text: &str) -> Vec<String> {
-    text.lines().filter_map(|line| line.strip_prefix("data: ")).map(str::to_owned).collect()
 }
 
 fn content(events: &[String]) -> String {

@@ -8,6 +8,8 @@ mod document;
 mod durability;
 mod faults;
 mod isolation;
+mod playing;
+mod responses;
 mod site;
 mod slow;
 mod stopping;

@@ -4,9 +4,13 @@ mod chat;
 mod chat_answer;
 mod chat_request;
 mod continuations;
+mod conversations;
 mod error;
+mod event_stream;
 mod local_key;
 mod models;
+mod responses;
+mod responses_request;
 
 use super::App;
 use super::authentication::{RequiredScope, require};
@@ -29,6 +33,8 @@ const MAX_ERROR_BYTES: usize = 64 << 10;
 pub(super) fn router(required: RequiredScope, agent: &Arc<AgentOptions>) -> Router<App> {
     Router::new()
         .route("/v1/chat/completions", post(chat::complete))
+        .merge(responses::router())
+        .merge(conversations::router())
         .route("/v1/models", get(models::list))
         .route("/v1/models/{*name}", get(models::show))
         .layer(middleware::from_fn_with_state(Arc::clone(agent), local_key::require))

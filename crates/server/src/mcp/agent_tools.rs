@@ -5,7 +5,7 @@ use super::{Frontend, definitions, discovery, prompt, render};
 use crate::profile::Profile;
 use async_trait::async_trait;
 use coracle_agent::{AgentTools, CallUpdate, ToolOutput};
-use coracle_models::{Part, ToolDefinition};
+use coracle_models::{Call, Part, ToolDefinition};
 use coracle_policy::Approver;
 use coracle_types::Event;
 use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock};
@@ -67,7 +67,7 @@ impl FrontendTools {
             }
         };
         let ((execution, output), ()) = tokio::join!(self.frontend.execute_with_output(request), passing);
-        Ok(render::of_code(&self.frontend, execution, &output).await)
+        Ok(render::for_agent(&self.frontend, execution, &output).await)
     }
 }
 
@@ -89,11 +89,12 @@ impl AgentTools for FrontendTools {
 
     async fn run(
         &self,
-        name: &str,
+        call: &Call,
         arguments: Map<String, Value>,
         updates: &mpsc::Sender<CallUpdate>,
         cancel: &CancellationToken,
     ) -> ToolOutput {
+        let name = call.name.as_str();
         let request = |arguments| CallToolRequestParams::new(name.to_owned()).with_arguments(arguments);
         let finding = async {
             match name {

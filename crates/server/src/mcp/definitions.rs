@@ -170,6 +170,7 @@ fn all(profile: Profile) -> Vec<Definition> {
     all.extend(files());
     all.extend(skills());
     all.extend(workspace());
+    all.extend(tasks());
     all.push(Definition {
         name: "execute_bash",
         description: "Run a bash command in the sandbox, in /workspace. `tool SERVER TOOL --argument value` calls a tool.",
@@ -195,6 +196,40 @@ fn all(profile: Profile) -> Vec<Definition> {
 
 fn reads(name: &'static str, description: &'static str, properties: &Value, required: &[&str]) -> Definition {
     Definition { name, description, input: object(properties, required), output: None, effect: Effect::Reads }
+}
+
+fn tasks() -> [Definition; 6] {
+    let task = json!({ "task_description": typed("string"), "verbose": { "type": "boolean", "default": false } });
+    let id = json!({ "task_id": typed("string") });
+    let acts = |name: &'static str, description: &'static str, input: Value| Definition {
+        name,
+        description,
+        input,
+        output: None,
+        effect: Effect::Anything,
+    };
+    [
+        acts(
+            "execute_task",
+            "Give a task in plain words to Coracle's own agent, and wait for its result. `verbose` adds the tools that \
+             were selected and the code.",
+            object(&task, &["task_description"]),
+        ),
+        acts(
+            "dispatch_background_task",
+            "Give a task to Coracle's own agent, which works on it in the background.",
+            object(&task, &["task_description"]),
+        ),
+        reads("get_background_task_status", "Get the state of a background task, and its result.", &id, &["task_id"]),
+        reads(
+            "wait_for_background_task",
+            "Wait until a background task has ended, and get its result.",
+            &json!({ "task_id": typed("string"), "timeout": { "type": "number", "default": 300 } }),
+            &["task_id"],
+        ),
+        reads("list_background_tasks", "List background tasks, newest first.", &json!({}), &[]),
+        acts("cancel_background_task", "Stop a background task.", object(&id, &["task_id"])),
+    ]
 }
 
 fn finding() -> [Definition; 4] {

@@ -5,6 +5,7 @@ use super::token_count::count_tokens;
 use crate::identity::Identity;
 use crate::metrics::Metrics;
 use crate::profile::Profile;
+use crate::runs::AgentRuntime;
 use axum::http::request::Parts;
 use coracle_config::Settings;
 use coracle_engine::{Engine, Inventory, Listing, Output, Request, Toolbox};
@@ -13,7 +14,7 @@ use rmcp::ErrorData;
 use rmcp::model::Extensions;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tokio_util::sync::CancellationToken;
 
 /// Options of a [`Frontend`].
@@ -42,6 +43,8 @@ pub struct Frontend {
     pub(crate) metrics: Arc<Metrics>,
     /// Cancelled when the client on stdio has disconnected. Over HTTP, each request has its own token.
     pub(crate) gone: Option<CancellationToken>,
+    /// The agent, once it was started.
+    pub(crate) agent: Arc<OnceLock<AgentRuntime>>,
     /// Owner of everything that this front end does: the local user, unless [`Self::of`] selects another.
     user: UserId,
 }
@@ -55,8 +58,17 @@ impl Frontend {
         let tools = definitions::chosen(options.profile, options.tools.as_deref())?;
         // Loads the vocabulary ahead of the first request, because that takes a moment.
         tokio::task::spawn_blocking(|| count_tokens("warm"));
-        let (parked, headed, metrics, user) = (Parked::default(), Headed::default(), Arc::default(), UserId::local());
-        Ok(Self { engine, options: Arc::new(options), tools: tools.into(), parked, headed, metrics, gone: None, user })
+        Ok(Self {
+            engine,
+            options: Arc::new(options),
+            tools: tools.into(),
+            parked: Parked::default(),
+            headed: Headed::default(),
+            metrics: Arc::default(),
+            gone: None,
+            agent: Arc::default(),
+            user: UserId::local(),
+        })
     }
 
     pub(crate) fn user(&self) -> UserId {

@@ -43,6 +43,19 @@ pub(crate) async fn of_code(frontend: &Frontend, execution: Execution, output: &
     answer(content, structured, failed)
 }
 
+/// Result of `execute_code` for the built-in agent: what programs get has all fields that a person may want to see.
+pub(crate) async fn for_agent(frontend: &Frontend, execution: Execution, output: &Output) -> CallToolResult {
+    let fitted = fit(frontend, execution, output);
+    let mut content = vec![ContentBlock::text(text(&fitted))];
+    content.extend(images_and_links(frontend, &fitted.execution.artifacts).await);
+    let mut structured = whole(&fitted);
+    if let Some(fields) = structured.as_object_mut() {
+        // The same as standard output.
+        fields.remove("output");
+    }
+    answer(content, structured, !fitted.execution.success)
+}
+
 /// Result of `execute_bash`.
 pub(crate) fn of_bash(frontend: &Frontend, execution: Execution, output: &Output) -> CallToolResult {
     use coracle_types::ErrorCode::{Exception, Output, Syntax};

@@ -97,7 +97,8 @@ impl Accounts for MemoryStore {
             || state.decisions.keys().any(|(user, ..)| user == id)
             || state.secrets.keys().any(|(whose, _)| *whose == owner)
             || state.artifacts.get(id).is_some_and(|shelves| !shelves.is_empty());
-        Ok(in_state || self.log().get(id).is_some_and(|sessions| !sessions.is_empty()))
+        let in_log = self.log().get(id).is_some_and(|sessions| !sessions.is_empty());
+        Ok(in_state || in_log || self.all_runs().get(id).is_some_and(|runs| !runs.is_empty()))
     }
 
     async fn rename_user(&self, from: &UserId, to: &UserId, belongings: Belongings) -> Result<Renamed, StoreError> {
@@ -133,6 +134,7 @@ impl Accounts for MemoryStore {
         rekey(&mut state.artifacts, |user| user == from, |user| *user = to.clone());
         drop(state);
         rekey(&mut self.log(), |user| user == from, |user| *user = to.clone());
+        rekey(&mut self.all_runs(), |user| user == from, |user| *user = to.clone());
         Ok(Renamed::Done)
     }
 

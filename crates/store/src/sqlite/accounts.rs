@@ -379,6 +379,11 @@ const RENAMES: &[&str] = &[
     "UPDATE checkpoints SET user_id = ?2 WHERE user_id = ?1",
     "UPDATE artifacts SET user_id = ?2 WHERE user_id = ?1",
     "UPDATE artifact_versions SET user_id = ?2 WHERE user_id = ?1",
+    "UPDATE conversations SET user_id = ?2 WHERE user_id = ?1",
+    "UPDATE runs SET user_id = ?2 WHERE user_id = ?1",
+    "UPDATE items SET user_id = ?2 WHERE user_id = ?1",
+    "UPDATE steps SET user_id = ?2 WHERE user_id = ?1",
+    "UPDATE run_calls SET user_id = ?2 WHERE user_id = ?1",
 ];
 
 /// Every table with an owner, except the secrets, which are encrypted for it.
@@ -395,6 +400,8 @@ async fn has_data(connection: &mut SqliteConnection, id: &UserId) -> Result<bool
              OR EXISTS (SELECT 1 FROM sessions WHERE user_id = ?1)
              OR EXISTS (SELECT 1 FROM artifacts WHERE user_id = ?1)
              OR EXISTS (SELECT 1 FROM decisions WHERE user_id = ?1)
+             OR EXISTS (SELECT 1 FROM conversations WHERE user_id = ?1)
+             OR EXISTS (SELECT 1 FROM runs WHERE user_id = ?1)
              OR EXISTS (SELECT 1 FROM secrets WHERE owner = ?2)",
     );
     found.bind(id.as_str()).bind(Owner::User(id.clone()).to_string()).fetch_one(connection).await

@@ -224,6 +224,7 @@ pub(crate) async fn a_renamed_user_keeps_all_data(store: Arc<dyn Store>) {
     }
     store.add_key(&key("k", "ann")).await.unwrap();
     store.add_browser_session(&session("s", "ann")).await.unwrap();
+    crate::runs::run_in_conversation(&*store, "ann").await;
     assert_eq!(store.rename_user(&user("ann"), &user("eve"), Belongings::All).await.unwrap(), Renamed::Done);
 
     let all = |name: &str| (true, true, 1, Some(format!("of {name}")), 1);
@@ -234,6 +235,8 @@ pub(crate) async fn a_renamed_user_keeps_all_data(store: Arc<dyn Store>) {
     assert_eq!(store.user_of(&foreign).await.unwrap().unwrap().id, user("eve"));
     assert_eq!(store.key(&TokenDigest::of("k")).await.unwrap().unwrap().user, user("eve"));
     assert_eq!(store.browser_session(&TokenDigest::of("s")).await.unwrap(), None);
+    assert_eq!(crate::runs::items_of(&*store, "eve").await, ["in", "out"]);
+    assert_eq!(crate::runs::items_of(&*store, "ann").await, [""; 0]);
 
     // Without an account: into one without data, and secrets can stay.
     store.add_user(&somebody("lou")).await.unwrap();
@@ -270,6 +273,7 @@ pub(crate) async fn nothing_is_left_of_a_deleted_user(store: Arc<dyn Store>) {
         store.remember(&user(name), &decision("git", "log", "d")).await.unwrap();
         let id = coracle_types::SessionId::from_random(u128::from(name.as_bytes()[0]));
         store.open_session(&user(name), &id, Some("work"), at(1)).await.unwrap();
+        crate::runs::run_in_conversation(&*store, name).await;
     }
     assert!(store.delete_user(&user("ann")).await.unwrap());
     assert!(!store.delete_user(&user("ann")).await.unwrap());
@@ -282,9 +286,11 @@ pub(crate) async fn nothing_is_left_of_a_deleted_user(store: Arc<dyn Store>) {
         let secret = store.secret(&owner(name), "token").await.unwrap().is_some();
         let decided = !store.decisions(&user(name)).await.unwrap().is_empty();
         let sessions = !store.sessions(&user(name), 10, None).await.unwrap().is_empty();
-        [account, key, cookie, link, tools, secret, decided, sessions]
+        let conversations = !store.conversations(&user(name), 10, None).await.unwrap().is_empty();
+        let runs = !store.runs(&user(name), 10, None).await.unwrap().is_empty();
+        [account, key, cookie, link, tools, secret, decided, sessions, conversations, runs]
     };
-    assert_eq!(left("ann").await, [false; 8]);
-    assert_eq!(left("bob").await, [true; 8], "other users keep their data");
+    assert_eq!(left("ann").await, [false; 10]);
+    assert_eq!(left("bob").await, [true; 10], "other users keep their data");
     assert!(store.add_user(&somebody("ann")).await.unwrap(), "the name is free");
 }

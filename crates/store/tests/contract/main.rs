@@ -8,6 +8,7 @@ mod decisions;
 mod executions;
 mod given;
 mod journal;
+mod runs;
 mod secrets;
 mod shapes;
 mod tools;
@@ -84,6 +85,13 @@ contract!(
     journal::a_task_that_is_too_large_changes_nothing,
     journal::only_the_newest_tasks_and_sessions_are_kept,
     journal::a_session_that_may_be_alive_is_kept_however_many_there_are,
+    runs::a_run_is_there_from_its_beginning_and_ends_once,
+    runs::a_conversation_has_one_run_at_a_time,
+    runs::conversations_are_paged_from_the_last_changed,
+    runs::calls_of_code_are_recorded_until_the_run_ends,
+    runs::runs_of_users_are_separate,
+    runs::an_item_that_is_too_large_changes_nothing,
+    runs::old_conversations_are_deleted_unless_a_run_is_under_way,
     accounts::nothing_is_left_of_a_deleted_user,
     accounts::users_are_returned_as_they_were_added,
     accounts::a_name_or_identity_cannot_be_taken_twice,

@@ -1,5 +1,6 @@
 //! Routes for files and artifacts, with two authenticated users.
 
+use crate::agent::AgentOptions;
 use crate::http::auth_state::{AuthOptions, AuthState};
 use crate::http::sessions::Sessions;
 use crate::http::{App, McpService};
@@ -86,6 +87,7 @@ impl Place {
             auth: Arc::new(AuthState::new(&AuthOptions::local_only())),
             agent: Arc::default(),
             continuations: Arc::default(),
+            runs: self.frontend.start_agent(AgentOptions::default(), &CancellationToken::new()).runs,
             stop: CancellationToken::new(),
         }
     }

@@ -107,7 +107,7 @@ async fn start(app: &App, user: &UserId, request: ChatRequest) -> Result<ChatRun
 }
 
 /// Two tools of one name would be ambiguous, and providers reject them.
-fn check_names(theirs: &[ToolDefinition], own: &[ToolDefinition]) -> Result<(), OpenAiError> {
+pub(super) fn check_names(theirs: &[ToolDefinition], own: &[ToolDefinition]) -> Result<(), OpenAiError> {
     match theirs.iter().find(|tool| own.iter().any(|own| own.name == tool.name)) {
         None => Ok(()),
         Some(tool) => {

@@ -182,6 +182,7 @@ fn note(ended: &Ended) -> Option<String> {
         Ended::Tokens(most) => Some(format!("[Stopped after {most} tokens.]")),
         Ended::Loop => Some("[Stopped because the model repeated the same call.]".to_owned()),
         Ended::Cancelled => Some("[Stopped.]".to_owned()),
+        Ended::NotRecorded(error) => Some(format!("[Stopped: {error}.]")),
         Ended::Done | Ended::ClientCalls(_) | Ended::Refused | Ended::Length | Ended::Failed(_) => None,
     }
 }
@@ -191,7 +192,7 @@ fn finish_reason(ended: &Ended) -> &'static str {
         Ended::ClientCalls(_) => "tool_calls",
         Ended::Refused => "content_filter",
         Ended::Length | Ended::Steps(_) | Ended::Calls(_) | Ended::Tokens(_) => "length",
-        Ended::Done | Ended::Loop | Ended::Cancelled | Ended::Failed(_) => "stop",
+        Ended::Done | Ended::Loop | Ended::Cancelled | Ended::Failed(_) | Ended::NotRecorded(_) => "stop",
     }
 }
 

@@ -318,29 +318,37 @@ fn tools(tools: Vec<Tool>) -> Result<Vec<ToolDefinition>, OpenAiError> {
         let (None | Some("function"), Some(function)) = (tool.kind.as_deref(), tool.function) else {
             return Err(OpenAiError::parameter("tools", "only tools of type `function` are supported"));
         };
-        let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-        if function.name.is_empty() || function.name.len() > 128 || !function.name.chars().all(is_name) {
-            return Err(OpenAiError::parameter(
-                "tools",
-                "a tool's name must have 1 to 128 letters, digits, `_`, `-` or `.`",
-            ));
-        }
         if !names.insert(function.name.clone()) {
             return Err(OpenAiError::parameter("tools", format!("two tools have the name `{}`", function.name)));
         }
-        read.push(ToolDefinition {
-            name: function.name,
-            description: function.description.unwrap_or_default(),
-            parameters: function.parameters.unwrap_or_else(|| {
-                let mut empty = Map::new();
-                empty.insert("type".to_owned(), "object".into());
-                empty.insert("properties".to_owned(), Map::new().into());
-                empty
-            }),
-            strict: function.strict,
-        });
+        read.push(definition(function)?);
     }
     Ok(read)
+}
+
+/// A function of a client.
+pub(super) fn function_definition(function: Value) -> Result<ToolDefinition, OpenAiError> {
+    let function = serde_json::from_value(function).map_err(|error| OpenAiError::parameter("tools", error))?;
+    definition(function)
+}
+
+fn definition(function: Function) -> Result<ToolDefinition, OpenAiError> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    if function.name.is_empty() || function.name.len() > 128 || !function.name.chars().all(is_name) {
+        let message = "a tool's name must have 1 to 128 letters, digits, `_`, `-` or `.`";
+        return Err(OpenAiError::parameter("tools", message));
+    }
+    Ok(ToolDefinition {
+        name: function.name,
+        description: function.description.unwrap_or_default(),
+        parameters: function.parameters.unwrap_or_else(|| {
+            let mut empty = Map::new();
+            empty.insert("type".to_owned(), "object".into());
+            empty.insert("properties".to_owned(), Map::new().into());
+            empty
+        }),
+        strict: function.strict,
+    })
 }
 
 fn tool_choice(choice: Option<Value>, tools: &[ToolDefinition]) -> Result<ToolChoice, OpenAiError> {
@@ -363,19 +371,23 @@ fn tool_choice(choice: Option<Value>, tools: &[ToolDefinition]) -> Result<ToolCh
 }
 
 fn format(format: &Value) -> Result<Option<ResponseFormat>, OpenAiError> {
+    format_of("response_format", format, format.get("json_schema").unwrap_or(&Value::Null))
+}
+
+/// The required form of an answer; `inner` has the schema, and `parameter` names the format in errors.
+pub(super) fn format_of(parameter: &str, format: &Value, inner: &Value) -> Result<Option<ResponseFormat>, OpenAiError> {
     match format.get("type").and_then(Value::as_str) {
         Some("text") => Ok(None),
         Some("json_object") => Ok(Some(ResponseFormat::JsonObject)),
         Some("json_schema") => {
-            let inner = format.get("json_schema").cloned().unwrap_or_default();
             let name = inner.get("name").and_then(Value::as_str).unwrap_or("answer").to_owned();
             let strict = inner.get("strict").and_then(Value::as_bool);
             let Some(schema) = inner.get("schema").cloned() else {
-                return Err(OpenAiError::parameter("response_format", "`json_schema.schema` is missing"));
+                return Err(OpenAiError::parameter(parameter, "the format has no `schema`"));
             };
             Ok(Some(ResponseFormat::JsonSchema { name, schema, strict }))
         }
-        _ => Err(OpenAiError::parameter("response_format", "must be `text`, `json_object` or `json_schema`")),
+        _ => Err(OpenAiError::parameter(parameter, "must be `text`, `json_object` or `json_schema`")),
     }
 }
 

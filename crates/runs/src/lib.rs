@@ -1,0 +1,31 @@
+//! Runs of the agent that outlive their clients, and their process.
+//!
+//! Start at [`RunService::start`]: it stores a request and works on it in the background, while any number of clients
+//! listen to its [`Feed`]. `journal.rs` puts each step on the disk before it has an effect, and `take_up.rs` continues
+//! runs whose process was killed. `wire/` tells a run in the language of the Responses API, which is also how clients of
+//! `/v1` and the page see it; `context.rs` turns stored items back into the conversation that a model sees.
+//!
+//! Invariants: a run that outlives its client ends only by itself, by a stop, or by a limit. What is recorded is never
+//! done again: a crash repeats at most the question to the model that was open. Users do not see each other's runs.
+
+mod context;
+mod conversations;
+mod drive;
+mod error;
+mod feed;
+mod input;
+mod item;
+mod journal;
+mod live;
+mod service;
+mod spec;
+mod take_up;
+mod wire;
+
+pub use conversations::ItemList;
+pub use error::RunError;
+pub use feed::{Feed, FeedEvent, Heard, Listener};
+pub use input::{InputOptions, read_input};
+pub use live::{LiveRun, StopOnDrop};
+pub use service::{Events, MAX_RUNS_PER_USER, Prepared, RunService, RunTools, Surroundings};
+pub use spec::{ModelOptions, RunSpec};

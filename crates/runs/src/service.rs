@@ -1,0 +1,336 @@
+//! Starts, finds and stops runs.
+
+use crate::context::{self, Thread};
+use crate::drive::Drive;
+use crate::error::RunError;
+use crate::feed::{Feed, FeedEvent, ITEM_DONE, Listener};
+use crate::item::{ItemIds, Kind, StoredItem};
+use crate::journal::StoreJournal;
+use crate::live::LiveRun;
+use crate::spec::RunSpec;
+use crate::wire::items::{self, Place};
+use crate::wire::response::{self, Parts};
+use async_trait::async_trait;
+use coracle_agent::{Agent, CodeFences, Earlier, Steering};
+use coracle_models::{Item, ModelProvider};
+use coracle_store::{ItemPage, ItemsOf, MAX_PAGE, MemoryStore, NewRun, RunRecord, RunState, Store, StoreError};
+use coracle_types::{IdError, RunId, UserId};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+/// Maximum number of runs of one user that are under way at once.
+pub const MAX_RUNS_PER_USER: usize = 64;
+
+/// Starts, finds and stops runs. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct RunService {
+    pub(crate) inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    /// Runs that are kept.
+    pub(crate) store: Arc<dyn Store>,
+    /// Runs that must leave nothing on the disk.
+    memory: Arc<dyn Store>,
+    surroundings: Arc<dyn Surroundings>,
+    live: Mutex<HashMap<(UserId, RunId), Arc<LiveRun>>>,
+    /// The server stops.
+    pub(crate) stop: CancellationToken,
+}
+
+/// What a run needs of the server it runs in.
+#[async_trait]
+pub trait Surroundings: fmt::Debug + Send + Sync {
+    /// Finds the model and the tools for a run.
+    async fn prepare(&self, user: &UserId, run: &RunTools, spec: &RunSpec) -> Result<Prepared, RunError>;
+}
+
+/// The run that tools work for.
+#[derive(Clone, Debug)]
+pub struct RunTools {
+    /// The run ID.
+    pub run: RunId,
+    /// Where the calls of code are recorded.
+    pub store: Arc<dyn Store>,
+}
+
+/// A model and tools for a run.
+#[derive(Debug)]
+pub struct Prepared {
+    /// The model's provider.
+    pub provider: Arc<dyn ModelProvider>,
+    /// The model's name at the provider.
+    pub model: String,
+    /// The system prompt.
+    pub instructions: String,
+    /// The agent with its tools and limits.
+    pub agent: Agent,
+    /// Whether code in the text of an answer is run.
+    pub fences: CodeFences,
+}
+
+impl RunService {
+    /// A service on a store. Runs that outlive their clients are left for the next process when `stop` is cancelled.
+    pub fn new(store: Arc<dyn Store>, surroundings: Arc<dyn Surroundings>, stop: CancellationToken) -> Self {
+        let memory: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        Self { inner: Arc::new(Inner { store, memory, surroundings, live: Mutex::default(), stop }) }
+    }
+
+    /// Starts a run with this input.
+    pub async fn start(&self, user: &UserId, spec: RunSpec, input: Vec<Item>) -> Result<Arc<LiveRun>, RunError> {
+        if spec.conversation.is_some() && !spec.is_stored {
+            return Err(RunError::invalid("store", "runs of a conversation are always stored"));
+        }
+        let id = RunId::from_random(random()?);
+        let store = if spec.is_stored { &self.inner.store } else { &self.inner.memory };
+        let tools = RunTools { run: id.clone(), store: Arc::clone(store) };
+        let prepared = self.inner.surroundings.prepare(user, &tools, &spec).await?;
+        let mut items = self.before(user, &spec).await?;
+        check_results(&items, &input)?;
+        items.extend(input.iter().cloned());
+        let ids = ItemIds::new(&id, 1);
+        let input = input.into_iter().enumerate();
+        let input = input.map(|(number, item)| {
+            let id = ids.input(Kind::of(&item), number)?;
+            Ok(StoredItem::Item(item).into_new(id))
+        });
+        let created_at = SystemTime::now();
+        let new = NewRun {
+            id: id.clone(),
+            conversation: spec.conversation.clone(),
+            previous: spec.previous.clone(),
+            is_background: spec.is_background,
+            request: serde_json::to_value(&spec).map_err(|error| RunError::invalid("input", error.to_string()))?,
+            created_at,
+            input: input
+                .collect::<Result<_, IdError>>()
+                .map_err(|error| RunError::invalid("input", error.to_string()))?,
+            begun: Some(StoreJournal::first_step()),
+        };
+        let drive = Drive {
+            user: user.clone(),
+            id,
+            attempt: 1,
+            created_at,
+            spec: Arc::new(spec),
+            store: Arc::clone(store),
+            prepared,
+            items: context::close_calls(items),
+            earlier: Earlier::default(),
+            open: Vec::new(),
+            finished: Vec::new(),
+            begun: Some(1),
+        };
+        self.admit(user)?;
+        store.begin_run(user, &new).await?;
+        Ok(self.launch(drive))
+    }
+
+    fn admit(&self, user: &UserId) -> Result<(), RunError> {
+        let under_way = self.live().keys().filter(|(whose, _)| whose == user).count();
+        if under_way >= MAX_RUNS_PER_USER { Err(RunError::TooMany { most: MAX_RUNS_PER_USER }) } else { Ok(()) }
+    }
+
+    /// The conversation before a run.
+    pub async fn before(&self, user: &UserId, spec: &RunSpec) -> Result<Vec<Item>, RunError> {
+        let store = &*self.inner.store;
+        if let Some(conversation) = &spec.conversation {
+            let records = context::records(store, user, Thread::Conversation(conversation)).await?;
+            return Ok(context::model_items(&records));
+        }
+        let Some(previous) = &spec.previous else { return Ok(Vec::new()) };
+        match store.run(user, previous).await? {
+            None => return Err(RunError::Missing { what: format!("response `{previous}`") }),
+            Some(run) if run.state == RunState::Running => {
+                let message = format!("the response `{previous}` is still in progress");
+                return Err(RunError::invalid("previous_response_id", message));
+            }
+            Some(_) => {}
+        }
+        Ok(context::model_items(&context::records(store, user, Thread::Run(previous)).await?))
+    }
+
+    pub(crate) async fn prepare(&self, user: &UserId, id: &RunId, spec: &RunSpec) -> Result<Prepared, RunError> {
+        let tools = RunTools { run: id.clone(), store: Arc::clone(&self.inner.store) };
+        self.inner.surroundings.prepare(user, &tools, spec).await
+    }
+
+    /// Lets a run work in the background.
+    pub(crate) fn launch(&self, drive: Drive) -> Arc<LiveRun> {
+        let stop = &self.inner.stop;
+        // The others are left for the next process.
+        let cancel = if drive.spec.outlives_client() { CancellationToken::new() } else { stop.child_token() };
+        let (response, ended) = watch::channel(None);
+        let live = Arc::new(LiveRun {
+            id: drive.id.clone(),
+            feed: Arc::new(Feed::new(drive.attempt, drive.finished.clone())),
+            cancel,
+            steering: Steering::default(),
+            response: ended,
+        });
+        let key = (drive.user.clone(), drive.id.clone());
+        self.live().insert(key.clone(), Arc::clone(&live));
+        let (service, run) = (self.clone(), Arc::clone(&live));
+        tokio::spawn(async move {
+            drive.work(&service.inner.stop, &run, response).await;
+            service.live().remove(&key);
+        });
+        live
+    }
+
+    fn live(&self) -> MutexGuard<'_, HashMap<(UserId, RunId), Arc<LiveRun>>> {
+        self.inner.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A run that is under way in this process.
+    pub fn find_live(&self, user: &UserId, id: &RunId) -> Option<Arc<LiveRun>> {
+        self.live().get(&(user.clone(), id.clone())).cloned()
+    }
+
+    /// The response object of a run.
+    pub async fn response(&self, user: &UserId, id: &RunId) -> Result<Option<Value>, RunError> {
+        let Some((store, record)) = self.record(user, id).await? else { return Ok(None) };
+        Ok(Some(self.view(&*store, user, &record).await?.0))
+    }
+
+    async fn record(&self, user: &UserId, id: &RunId) -> Result<Option<(Arc<dyn Store>, RunRecord)>, RunError> {
+        for store in [&self.inner.store, &self.inner.memory] {
+            if let Some(record) = store.run(user, id).await? {
+                return Ok(Some((Arc::clone(store), record)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The response object of a stored run, and the sequence number of its last event.
+    async fn view(&self, store: &dyn Store, user: &UserId, record: &RunRecord) -> Result<(Value, u64), RunError> {
+        let (spec, outcome) = response::read(record).map_err(|error| damaged(&record.id, &error))?;
+        let records = store.items(user, ItemsOf::Run(&record.id), ItemPage::ALL).await?;
+        let records: Vec<_> = records.into_iter().filter(|item| item.is_output).collect();
+        let (container, functions) = (container(user), spec.functions());
+        let output = items::all(&records, &Place { container: &container, functions: &functions });
+        let view = response::object(Parts {
+            id: &record.id,
+            spec: &spec,
+            created_at: record.created_at,
+            state: record.state,
+            ended_at: record.ended_at,
+            outcome: outcome.as_ref(),
+            output: &output,
+        });
+        Ok((view, outcome.map_or(0, |outcome| outcome.sequence)))
+    }
+
+    /// The events of a run after one of them: live, or made from its items if it has ended.
+    pub async fn events(&self, user: &UserId, id: &RunId, after: Option<u64>) -> Result<Option<Events>, RunError> {
+        if let Some(live) = self.find_live(user, id) {
+            return Ok(Some(Events::Live(live.listen(after))));
+        }
+        let Some((store, record)) = self.record(user, id).await? else { return Ok(None) };
+        let (view, last) = self.view(&*store, user, &record).await?;
+        Ok(Some(Events::Past(past_events(&view, last, after))))
+    }
+
+    /// Stops a run and returns its response.
+    pub async fn stop(&self, user: &UserId, id: &RunId) -> Result<Option<Value>, RunError> {
+        if let Some(live) = self.find_live(user, id) {
+            live.stop();
+            if let Some(response) = live.ended().await {
+                return Ok(Some((*response).clone()));
+            }
+        }
+        self.response(user, id).await
+    }
+
+    /// The runs of a user in the background as response objects, newest first.
+    pub async fn background(&self, user: &UserId, limit: usize) -> Result<Vec<Value>, RunError> {
+        let store = &self.inner.store;
+        let records = store.runs(user, MAX_PAGE, None).await?;
+        let mut views = Vec::new();
+        for record in records.iter().filter(|record| record.is_background).take(limit) {
+            views.push(self.view(&**store, user, record).await?.0);
+        }
+        Ok(views)
+    }
+
+    /// Deletes a run, which is stopped before. Returns whether there was one.
+    pub async fn delete(&self, user: &UserId, id: &RunId) -> Result<bool, RunError> {
+        self.stop(user, id).await?;
+        Ok(self.inner.store.delete_run(user, id).await?)
+    }
+}
+
+/// The events of a run.
+#[derive(Debug)]
+pub enum Events {
+    /// The run is under way.
+    Live(Listener),
+    /// The run has ended.
+    Past(Vec<FeedEvent>),
+}
+
+/// The events of a run that has ended: its items, and its end.
+fn past_events(view: &Value, last: u64, after: Option<u64>) -> Vec<FeedEvent> {
+    let output = view["output"].as_array().cloned().unwrap_or_default();
+    let first = last.saturating_sub(output.len() as u64);
+    let mut events = Vec::with_capacity(output.len() + 1);
+    let mut add = |sequence: u64, kind: &'static str, mut data: Value| {
+        data["type"] = kind.into();
+        data["sequence_number"] = sequence.into();
+        events.push(FeedEvent { sequence, kind, is_extension: false, data: data.to_string().into() });
+    };
+    for (index, item) in output.iter().enumerate() {
+        add(first + index as u64, ITEM_DONE, json!({"output_index": index, "item": item}));
+    }
+    let kind = match view["status"].as_str() {
+        Some("failed") => "response.failed",
+        Some("incomplete" | "cancelled") => "response.incomplete",
+        _ => "response.completed",
+    };
+    add(last, kind, json!({"response": view}));
+    events.retain(|event| after.is_none_or(|after| event.sequence > after));
+    events
+}
+
+/// Results must belong to calls that wait for one.
+fn check_results(before: &[Item], input: &[Item]) -> Result<(), RunError> {
+    let mut open: Vec<String> = context::open_calls(before).into_iter().map(|call| call.id).collect();
+    for item in input {
+        match item {
+            Item::Call(call) => open.push(call.id.clone()),
+            Item::Result(result) => match open.iter().position(|id| *id == result.call_id) {
+                Some(place) => drop(open.remove(place)),
+                None => {
+                    let message = format!("no tool call with ID `{}` waits for a result", result.call_id);
+                    return Err(RunError::invalid("input", message));
+                }
+            },
+            Item::System { .. } | Item::User { .. } | Item::Assistant { .. } | Item::Reasoning { .. } => {}
+        }
+    }
+    Ok(())
+}
+
+/// The ID of the container of a user: the workspace that code runs in.
+pub(crate) fn container(user: &UserId) -> String {
+    let digest = Sha256::digest(user.as_str());
+    format!("cntr_{}", &hex::encode(digest)[..24])
+}
+
+pub(crate) fn random() -> Result<u128, RunError> {
+    let mut bytes = [0; 16];
+    let failed = |error| RunError::Store(StoreError::home("random numbers", error));
+    getrandom::fill(&mut bytes).map_err(failed)?;
+    Ok(u128::from_ne_bytes(bytes))
+}
+
+pub(crate) fn damaged(id: &RunId, error: &serde_json::Error) -> RunError {
+    RunError::Store(StoreError::Damaged { what: format!("run {id}"), reason: error.to_string() })
+}

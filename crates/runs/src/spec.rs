@@ -1,0 +1,104 @@
+//! What a client wants of a run.
+
+use coracle_models::{Effort, ModelRequest, ResponseFormat, ToolChoice, ToolDefinition};
+use coracle_types::{ConversationId, RunId};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// The request for a run, as it is stored: enough to take the run up after a crash.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunSpec {
+    /// Full name of the model.
+    pub model: String,
+    /// Instructions of the client.
+    #[serde(default)]
+    pub instructions: Option<String>,
+    /// Options for the model.
+    #[serde(default)]
+    pub options: ModelOptions,
+    /// Maximum number of calls that the agent makes, if the client limits it further.
+    #[serde(default)]
+    pub max_tool_calls: Option<u32>,
+    /// The conversation that the run belongs to.
+    #[serde(default)]
+    pub conversation: Option<ConversationId>,
+    /// The run that this one continues.
+    #[serde(default)]
+    pub previous: Option<RunId>,
+    /// Whether the run goes on without its client.
+    #[serde(default)]
+    pub is_background: bool,
+    /// Whether the run is kept after its end.
+    #[serde(default)]
+    pub is_stored: bool,
+    /// Data of the client.
+    #[serde(default)]
+    pub metadata: Map<String, Value>,
+    /// Fields of the request that the response repeats.
+    #[serde(default)]
+    pub echo: Map<String, Value>,
+}
+
+/// Options for the model.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ModelOptions {
+    /// The functions of the client.
+    #[serde(default)]
+    pub tools: Vec<ToolDefinition>,
+    /// Whether the model may, must or must not call tools.
+    #[serde(default)]
+    pub tool_choice: ToolChoice,
+    /// Whether one answer may contain several calls.
+    #[serde(default)]
+    pub parallel_calls: Option<bool>,
+    /// Maximum number of tokens of one answer.
+    #[serde(default)]
+    pub max_output_tokens: Option<u64>,
+    /// Sampling temperature.
+    #[serde(default)]
+    pub temperature: Option<f64>,
+    /// Nucleus sampling.
+    #[serde(default)]
+    pub top_p: Option<f64>,
+    /// How much the model reasons.
+    #[serde(default)]
+    pub effort: Option<Effort>,
+    /// The required form of the answer.
+    #[serde(default)]
+    pub format: Option<ResponseFormat>,
+    /// A key that groups requests with a common beginning.
+    #[serde(default)]
+    pub cache_key: Option<String>,
+}
+
+impl RunSpec {
+    /// Whether the run goes on when its client is gone.
+    pub fn outlives_client(&self) -> bool {
+        self.is_background || self.conversation.is_some()
+    }
+
+    /// The names of the client's functions.
+    pub(crate) fn functions(&self) -> Vec<String> {
+        self.options.tools.iter().map(|tool| tool.name.clone()).collect()
+    }
+
+    /// The request to the model, without a conversation.
+    pub(crate) fn model_request(&self, model: String, instructions: String) -> ModelRequest {
+        let options = self.options.clone();
+        ModelRequest {
+            model,
+            instructions,
+            items: Vec::new(),
+            tools: options.tools,
+            tool_choice: options.tool_choice,
+            parallel_calls: options.parallel_calls,
+            max_output_tokens: options.max_output_tokens,
+            temperature: options.temperature,
+            top_p: options.top_p,
+            stop: Vec::new(),
+            effort: options.effort,
+            format: options.format,
+            cache_key: options.cache_key,
+        }
+    }
+}

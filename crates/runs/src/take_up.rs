@@ -1,0 +1,125 @@
+//! Continues runs whose process is gone.
+
+use crate::context::{self, Thread};
+use crate::drive::Drive;
+use crate::error::RunError;
+use crate::item::StoredItem;
+use crate::service::{RunService, container, damaged};
+use crate::spec::RunSpec;
+use crate::wire::items::{self, Place};
+use crate::wire::response::{self, StoredOutcome};
+use coracle_agent::Earlier;
+use coracle_models::{Call, Item, Usage};
+use coracle_store::{ItemRecord, Progress, RunEnd, RunRecord, RunState, StepKind, StepRecord};
+use coracle_types::{RunId, UserId};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// Maximum number of attempts of a run. A run that ends its process each time must not do so for ever.
+const MAX_ATTEMPTS: u32 = 20;
+
+impl RunService {
+    /// Continues the runs whose process is gone, and ends those that nobody can see any more. Returns their number.
+    pub async fn take_up(&self) -> Result<usize, RunError> {
+        let lost = self.inner.store.take_lost_runs().await?;
+        let count = lost.len();
+        for (user, id) in lost {
+            if let Err(error) = self.take_up_one(&user, &id).await {
+                tracing::error!(run = %id, %user, %error, "a run that was interrupted cannot be continued");
+                self.give_up(&user, &id, RunState::Failed, "interrupted", &error.to_string()).await;
+            }
+        }
+        Ok(count)
+    }
+
+    async fn take_up_one(&self, user: &UserId, id: &RunId) -> Result<(), RunError> {
+        let store = &self.inner.store;
+        let Some(record) = store.run(user, id).await? else { return Ok(()) };
+        let (spec, _) = response::read(&record).map_err(|error| damaged(id, &error))?;
+        if !spec.outlives_client() {
+            let message = "the server stopped, and the client was gone";
+            self.give_up(user, id, RunState::Incomplete, "interrupted", message).await;
+            return Ok(());
+        }
+        if record.attempts > MAX_ATTEMPTS {
+            let message = format!("the server stopped {MAX_ATTEMPTS} times during this run");
+            self.give_up(user, id, RunState::Failed, "interrupted", &message).await;
+            return Ok(());
+        }
+        let prepared = self.prepare(user, id, &spec).await?;
+        let thread = spec.conversation.as_ref().map_or(Thread::Run(id), Thread::Conversation);
+        let records = context::records(&**store, user, thread).await?;
+        let model_items = context::close_calls(context::model_items(&records));
+        let own: Vec<ItemRecord> =
+            records.into_iter().filter(|item| item.is_output && item.run.as_ref() == Some(id)).collect();
+        let open = open_calls(&own, &model_items);
+        let finished = finished(user, &spec, &own, &open);
+        let earlier = earlier(&store.steps(user, id).await?, open.iter().map(|(_, call)| call.clone()).collect());
+        let RunRecord { created_at, attempts, .. } = record;
+        tracing::info!(run = %id, %user, attempt = attempts, steps = earlier.steps, "a run is continued");
+        self.launch(Drive {
+            user: user.clone(),
+            id: id.clone(),
+            attempt: attempts,
+            created_at,
+            spec: Arc::new(spec),
+            store: Arc::clone(store),
+            prepared,
+            items: model_items,
+            earlier,
+            open,
+            finished,
+            begun: None,
+        });
+        Ok(())
+    }
+
+    async fn give_up(&self, user: &UserId, id: &RunId, state: RunState, ended: &str, message: &str) {
+        let outcome =
+            StoredOutcome { ended: ended.to_owned(), message: Some(message.to_owned()), ..StoredOutcome::default() };
+        let outcome = serde_json::to_value(outcome).unwrap_or_default();
+        let end = Some(RunEnd { state, ended_at: SystemTime::now(), outcome });
+        let progress = Progress { end, ..Progress::default() };
+        if let Err(error) = self.inner.store.advance(user, id, &progress).await {
+            tracing::error!(run = %id, %user, %error, "cannot write the end of a run");
+        }
+    }
+}
+
+/// The calls of this run without a result, with their item IDs.
+fn open_calls(own: &[ItemRecord], conversation: &[Item]) -> Vec<(String, Call)> {
+    let open = context::open_calls(conversation);
+    let id_of = |call: &Call| {
+        own.iter().rev().find_map(|record| match StoredItem::of(record)? {
+            StoredItem::Item(Item::Call(stored)) if stored == *call => Some(record.id.to_string()),
+            _ => None,
+        })
+    };
+    open.into_iter().filter_map(|call| Some((id_of(&call)?, call))).collect()
+}
+
+/// The finished items of earlier attempts, as clients see them.
+fn finished(user: &UserId, spec: &RunSpec, own: &[ItemRecord], open: &[(String, Call)]) -> Vec<serde_json::Value> {
+    let done: Vec<ItemRecord> =
+        own.iter().filter(|record| !open.iter().any(|(id, _)| id == record.id.as_str())).cloned().collect();
+    let (container, functions) = (container(user), spec.functions());
+    items::all(&done, &Place { container: &container, functions: &functions })
+}
+
+/// Where the earlier attempts ended.
+fn earlier(steps: &[StepRecord], open: Vec<Call>) -> Earlier {
+    let mut usage = Usage::default();
+    let (mut asked, mut calls) = (0, 0);
+    for step in steps {
+        match step.begun.kind {
+            StepKind::Model if step.ended_at.is_some() => asked += 1,
+            StepKind::Execution => calls += 1,
+            StepKind::Model | StepKind::ClientCall | StepKind::Question | StepKind::Compaction => {}
+        }
+        let used = step.outcome.as_ref().and_then(|outcome| outcome.get("usage")).cloned();
+        if let Some(used) = used.and_then(|used| serde_json::from_value(used).ok()) {
+            usage += used;
+        }
+    }
+    Earlier { steps: asked, calls, usage, open }
+}

@@ -1,0 +1,352 @@
+//! Items as clients see them.
+
+use crate::item::StoredItem;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use coracle_models::{Call, CallResult, Item, Part};
+use coracle_store::ItemRecord;
+use coracle_types::ItemId;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// The tool that runs code.
+const EXECUTE_CODE: &str = "execute_code";
+/// The label of Coracle's own tools in `mcp_call` items.
+const SERVER_LABEL: &str = "coracle";
+/// Maximum length of the logs of one call, in bytes.
+const MAX_LOG_BYTES: usize = 256 << 10;
+
+/// The state of an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    InProgress,
+    Completed,
+    Incomplete,
+}
+
+impl Status {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::InProgress => "in_progress",
+            Self::Completed => "completed",
+            Self::Incomplete => "incomplete",
+        }
+    }
+}
+
+/// How a call is shown to clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shown {
+    /// A function of the client.
+    Function,
+    /// Code in Python or TypeScript.
+    Code,
+    /// Commands of a shell.
+    Shell,
+    /// Another tool of the agent.
+    Tool,
+}
+
+impl Shown {
+    /// How a call is shown; `is_own` says whether the agent runs it.
+    pub(crate) fn of(call: &Call, is_own: bool) -> Self {
+        if !is_own {
+            return Self::Function;
+        }
+        if call.name != EXECUTE_CODE {
+            return Self::Tool;
+        }
+        let language = argument(call, "language").unwrap_or_default();
+        if matches!(language.as_str(), "bash" | "sh" | "shell") { Self::Shell } else { Self::Code }
+    }
+}
+
+/// What belongs to all items of a response.
+#[derive(Clone, Debug)]
+pub(crate) struct Place<'a> {
+    /// The container that code runs in.
+    pub(crate) container: &'a str,
+    /// The names of the client's functions.
+    pub(crate) functions: &'a [String],
+}
+
+impl Place<'_> {
+    pub(crate) fn is_own(&self, call: &Call) -> bool {
+        !self.functions.iter().any(|name| *name == call.name)
+    }
+}
+
+/// The items of a conversation as clients see them. Calls of the agent's tools are one item with their results.
+pub(crate) fn all(records: &[ItemRecord], place: &Place<'_>) -> Vec<Value> {
+    let stored: Vec<(&ItemId, StoredItem)> =
+        records.iter().filter_map(|record| Some((&record.id, StoredItem::of(record)?))).collect();
+    let mut results: BTreeMap<&str, Vec<(&CallResult, Option<&Value>)>> = BTreeMap::new();
+    for (_, item) in stored.iter().rev() {
+        match item {
+            StoredItem::Result { result, structured } => {
+                results.entry(&result.call_id).or_default().push((result, structured.as_ref()));
+            }
+            StoredItem::Item(Item::Result(result)) => {
+                results.entry(&result.call_id).or_default().push((result, None));
+            }
+            StoredItem::Item(_) | StoredItem::Compaction(_) => {}
+        }
+    }
+    let mut views = Vec::new();
+    let mut artifacts = Vec::new();
+    for (id, item) in &stored {
+        match item {
+            StoredItem::Item(Item::Call(call)) if place.is_own(call) => {
+                let result = results.get_mut(call.id.as_str()).and_then(Vec::pop);
+                let status = if result.is_some() { Status::Completed } else { Status::Incomplete };
+                artifacts.extend(result.and_then(|(_, structured)| structured).into_iter().flat_map(artifacts_of));
+                views.extend(own_call(id.as_str(), call, result, status, place.container));
+            }
+            StoredItem::Item(Item::Assistant { text, .. }) => {
+                let annotations = citations(text, &std::mem::take(&mut artifacts), place.container);
+                views.push(message(id.as_str(), text, &annotations, Status::Completed));
+            }
+            StoredItem::Item(item) => views.extend(plain(id.as_str(), item)),
+            // Shown with its call.
+            StoredItem::Result { .. } => {}
+            StoredItem::Compaction(items) => views.push(compaction(id.as_str(), items)),
+        }
+    }
+    views
+}
+
+/// An item that is shown as it is.
+fn plain(id: &str, item: &Item) -> Option<Value> {
+    Some(match item {
+        Item::System { text } => json!({
+            "type": "message", "id": id, "role": "developer", "status": "completed",
+            "content": [{"type": "input_text", "text": text}],
+        }),
+        Item::User { parts } => json!({
+            "type": "message", "id": id, "role": "user", "status": "completed",
+            "content": parts.iter().map(input_part).collect::<Vec<_>>(),
+        }),
+        Item::Assistant { text, .. } => message(id, text, &[], Status::Completed),
+        Item::Reasoning { .. } => reasoning(id, item, Status::Completed),
+        Item::Call(call) => function_call(id, call, Status::Completed),
+        Item::Result(result) => json!({
+            "type": "function_call_output", "id": id, "call_id": result.call_id, "status": "completed",
+            "output": text_of(&result.parts),
+        }),
+    })
+}
+
+pub(crate) fn input_part(part: &Part) -> Value {
+    match part {
+        Part::Text { text } => json!({"type": "input_text", "text": text}),
+        Part::Image { mime, data } => json!({
+            "type": "input_image", "detail": "auto", "file_id": null, "image_url": format!("data:{mime};base64,{data}"),
+        }),
+        Part::ImageUrl { url } => {
+            json!({"type": "input_image", "detail": "auto", "file_id": null, "image_url": url})
+        }
+    }
+}
+
+/// A message of the model.
+pub(crate) fn message(id: &str, text: &str, annotations: &[Value], status: Status) -> Value {
+    json!({
+        "type": "message", "id": id, "role": "assistant", "status": status.as_str(),
+        "content": [text_part(text, annotations)],
+    })
+}
+
+pub(crate) fn text_part(text: &str, annotations: &[Value]) -> Value {
+    json!({"type": "output_text", "text": text, "annotations": annotations, "logprobs": []})
+}
+
+/// Reasoning of the model. Clients without stored conversations send the opaque part back.
+pub(crate) fn reasoning(id: &str, item: &Item, status: Status) -> Value {
+    let (text, native) =
+        if let Item::Reasoning { text, native } = item { (text.as_str(), native.as_ref()) } else { ("", None) };
+    let summary = if text.is_empty() { json!([]) } else { json!([{"type": "summary_text", "text": text}]) };
+    json!({
+        "type": "reasoning", "id": id, "summary": summary, "status": status.as_str(),
+        "encrypted_content": native.map(sealed),
+    })
+}
+
+/// Data that clients send back unchanged. It is opaque, but not encrypted.
+fn sealed(value: &impl serde::Serialize) -> String {
+    // Serializing plain data cannot fail.
+    STANDARD.encode(serde_json::to_vec(value).unwrap_or_default())
+}
+
+/// Reads what [`sealed`] wrote. The text comes from a client.
+pub(crate) fn unsealed<T: serde::de::DeserializeOwned>(text: &str) -> Option<T> {
+    serde_json::from_slice(&STANDARD.decode(text).ok()?).ok()
+}
+
+pub(crate) fn function_call(id: &str, call: &Call, status: Status) -> Value {
+    json!({
+        "type": "function_call", "id": id, "call_id": call.id, "name": call.name, "arguments": call.arguments,
+        "status": status.as_str(),
+    })
+}
+
+/// A call of one of the agent's tools, with its result if there is one.
+pub(crate) fn own_call(
+    id: &str,
+    call: &Call,
+    result: Option<(&CallResult, Option<&Value>)>,
+    status: Status,
+    container: &str,
+) -> Vec<Value> {
+    match Shown::of(call, true) {
+        Shown::Code => vec![code_call(id, call, result, status, container)],
+        Shown::Shell => {
+            let mut views = vec![shell_call(id, call, status)];
+            views.extend(result.map(|(result, structured)| shell_output(id, call, result, structured)));
+            views
+        }
+        Shown::Tool | Shown::Function => vec![tool_call(id, call, result.map(|(result, _)| result), status)],
+    }
+}
+
+fn code_call(
+    id: &str,
+    call: &Call,
+    result: Option<(&CallResult, Option<&Value>)>,
+    status: Status,
+    container: &str,
+) -> Value {
+    let outputs = result.map(|(result, structured)| {
+        let mut outputs = Vec::new();
+        let logs = logs(result, structured);
+        if !logs.is_empty() {
+            outputs.push(json!({"type": "logs", "logs": logs}));
+        }
+        outputs.extend(result.parts.iter().filter_map(|part| match part {
+            Part::Image { mime, data } => Some(json!({"type": "image", "url": format!("data:{mime};base64,{data}")})),
+            Part::ImageUrl { url } => Some(json!({"type": "image", "url": url})),
+            Part::Text { .. } => None,
+        }));
+        outputs
+    });
+    let failed = result.is_some_and(|(result, _)| result.is_error);
+    json!({
+        "type": "code_interpreter_call", "id": id, "container_id": container, "code": code_of(call),
+        "outputs": outputs, "status": if failed { "failed" } else { status.as_str() },
+    })
+}
+
+/// The code of a call, in whatever language.
+pub(crate) fn code_of(call: &Call) -> String {
+    argument(call, "code").unwrap_or_else(|| call.arguments.clone())
+}
+
+fn shell_call(id: &str, call: &Call, status: Status) -> Value {
+    json!({
+        "type": "shell_call", "id": id, "call_id": call.id, "status": status.as_str(),
+        "action": {"commands": [code_of(call)], "timeout_ms": null, "max_output_length": null},
+        "environment": {"type": "local"},
+    })
+}
+
+/// The ID of the output of a call that has its own item.
+pub(crate) fn output_id(call_id: &str) -> String {
+    call_id.replacen("call_", "out_", 1)
+}
+
+fn shell_output(id: &str, call: &Call, result: &CallResult, structured: Option<&Value>) -> Value {
+    let text = |name: &str| structured.and_then(|found| found.get(name)?.as_str()).map(cut).map(str::to_owned);
+    let timed_out = structured.and_then(|found| found.get("error_code")?.as_str()) == Some("timeout");
+    let exit_code = structured.and_then(|found| found.get("exit_code")?.as_i64());
+    let outcome = if timed_out {
+        json!({"type": "timeout"})
+    } else {
+        json!({"type": "exit", "exit_code": exit_code.unwrap_or(i64::from(result.is_error))})
+    };
+    let stdout = text("stdout").unwrap_or_else(|| text_of(&result.parts));
+    json!({
+        "type": "shell_call_output", "id": output_id(id), "call_id": call.id, "max_output_length": null,
+        "status": "completed",
+        "output": [{"stdout": stdout, "stderr": text("stderr").unwrap_or_default(), "outcome": outcome}],
+    })
+}
+
+fn tool_call(id: &str, call: &Call, result: Option<&CallResult>, status: Status) -> Value {
+    let text = result.map(|result| text_of(&result.parts));
+    let failed = result.is_some_and(|result| result.is_error);
+    let (output, error) = if failed { (None, text) } else { (text, None) };
+    json!({
+        "type": "mcp_call", "id": id, "server_label": SERVER_LABEL, "name": call.name, "arguments": call.arguments,
+        "output": output, "error": error, "approval_request_id": null,
+        "status": if failed { "failed" } else { status.as_str() },
+    })
+}
+
+pub(crate) fn compaction(id: &str, items: &[Item]) -> Value {
+    json!({"type": "compaction", "id": id, "encrypted_content": sealed(&items)})
+}
+
+/// The output of code as a person reads it.
+fn logs(result: &CallResult, structured: Option<&Value>) -> String {
+    let Some(found) = structured else { return text_of(&result.parts) };
+    let text = |name: &str| found.get(name).and_then(Value::as_str).unwrap_or_default();
+    let mut logs = String::new();
+    let value = found.get("result").filter(|value| !value.is_null());
+    let value = value.map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned)).unwrap_or_default();
+    for part in [text("stdout"), text("stderr"), &value, text("error"), text("traceback")] {
+        if part.is_empty() {
+            continue;
+        }
+        if !logs.is_empty() && !logs.ends_with('\n') {
+            logs.push('\n');
+        }
+        logs.push_str(cut(part));
+    }
+    if logs.is_empty() { text_of(&result.parts) } else { cut(&logs).to_owned() }
+}
+
+fn cut(text: &str) -> &str {
+    &text[..text.floor_char_boundary(MAX_LOG_BYTES)]
+}
+
+pub(crate) fn text_of(parts: &[Part]) -> String {
+    let texts = parts.iter().filter_map(|part| if let Part::Text { text } = part { Some(text.as_str()) } else { None });
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+fn argument(call: &Call, name: &str) -> Option<String> {
+    let arguments: Value = serde_json::from_str(&call.arguments).ok()?;
+    arguments.get(name)?.as_str().map(str::to_owned)
+}
+
+/// A file that code left for its user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CitedFile {
+    name: String,
+    id: String,
+}
+
+/// The artifacts of an execution.
+pub(crate) fn artifacts_of(structured: &Value) -> Vec<CitedFile> {
+    let list = structured.get("artifacts").and_then(Value::as_array);
+    let text = |artifact: &Value, name: &str| artifact.get(name).and_then(Value::as_str).map(str::to_owned);
+    let artifact = |artifact: &Value| {
+        let name = text(artifact, "name")?;
+        let id = text(artifact, "uri").or_else(|| text(artifact, "path")).unwrap_or_else(|| name.clone());
+        Some(CitedFile { name, id })
+    };
+    list.into_iter().flatten().filter_map(artifact).collect()
+}
+
+/// Citations of files in a text. Files that the text does not name are cited at its end.
+pub(crate) fn citations(text: &str, files: &[CitedFile], container: &str) -> Vec<Value> {
+    let end = text.chars().count();
+    let citation = |file: &CitedFile| {
+        let place = text.find(&file.name).map(|place| text[..place].chars().count());
+        let (start, end) = place.map_or((end, end), |start| (start, start + file.name.chars().count()));
+        json!({
+            "type": "container_file_citation", "container_id": container, "file_id": file.id, "filename": file.name,
+            "start_index": start, "end_index": end,
+        })
+    };
+    files.iter().map(citation).collect()
+}

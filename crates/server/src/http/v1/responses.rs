@@ -1,0 +1,249 @@
+//! `/v1/responses`: runs of the agent, which can outlive their clients.
+
+use super::chat::check_names;
+use super::error::OpenAiError;
+use super::event_stream::{self, Wanted};
+use super::responses_request::ResponsesRequest;
+use crate::http::App;
+use crate::http::extract::{Asked, Body as JsonBody, Caller};
+use crate::http::problem::ApiError;
+use crate::mcp::{FrontendTools, count_tokens};
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use coracle_agent::{AgentTools as _, compact};
+use coracle_models::{Item, Usage};
+use coracle_policy::NobodyToAsk;
+use coracle_runs::{Events, InputOptions, ItemList, RunError, read_input};
+use coracle_types::{RunId, UserId};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Default and maximum number of items in one list.
+const LIST: (usize, usize) = (20, 100);
+
+pub(super) fn router() -> Router<App> {
+    Router::new()
+        .route("/v1/responses", post(create))
+        .route("/v1/responses/compact", post(compact_input))
+        .route("/v1/responses/input_tokens", post(input_tokens))
+        .route("/v1/responses/{id}", get(show).delete(delete))
+        .route("/v1/responses/{id}/cancel", post(cancel))
+        .route("/v1/responses/{id}/input_items", get(input_items))
+}
+
+async fn create(
+    State(app): State<App>,
+    caller: Result<Caller, ApiError>,
+    body: Result<JsonBody<ResponsesRequest>, ApiError>,
+) -> Result<Response, OpenAiError> {
+    let (Caller(user), JsonBody(request)) = (caller?, body?);
+    let chosen = app.models().find(request.model.as_deref())?;
+    let input = read_input(&request.input, InputOptions { allows_image_urls: app.agent.allows_image_urls })?;
+    let streams = request.stream.unwrap_or_default();
+    let wanted = if request.coracle.events { Wanted::WithExtensions } else { Wanted::Standard };
+    let spec = request.into_spec(chosen.name())?;
+    let own = FrontendTools::new(app.frontend.of_user(&user), Arc::new(NobodyToAsk)).definitions();
+    check_names(&spec.options.tools, &own)?;
+    if input.is_empty() && spec.conversation.is_none() && spec.previous.is_none() {
+        return Err(OpenAiError::parameter("input", "is empty"));
+    }
+    let (outlives, is_background) = (spec.outlives_client(), spec.is_background);
+    let run = app.runs.start(&user, spec, input).await?;
+    let guard = (!outlives).then(|| run.stop_on_drop());
+    if streams {
+        return Ok(event_stream::response(Events::Live(run.listen(None)), wanted, guard));
+    }
+    if is_background {
+        let response = app.runs.response(&user, &run.id).await?;
+        return response.map(|response| Json(response).into_response()).ok_or_else(|| missing(&run.id));
+    }
+    let response = run.ended().await.ok_or_else(stopping)?;
+    drop(guard);
+    match failure(&response) {
+        Some(error) => Err(error),
+        None => Ok(Json(&*response).into_response()),
+    }
+}
+
+/// An error of the model before it answered anything is an error of the request.
+fn failure(response: &Value) -> Option<OpenAiError> {
+    let is_empty = response["output"].as_array().is_none_or(Vec::is_empty);
+    if response["status"] != "failed" || !is_empty {
+        return None;
+    }
+    let code = response["coracle"]["ended"].as_str().unwrap_or_default();
+    let message = response["error"]["message"].as_str().unwrap_or_default();
+    let status = match code {
+        "model_rate_limited" => StatusCode::TOO_MANY_REQUESTS,
+        "context_length_exceeded" | "model_rejected_request" => StatusCode::BAD_REQUEST,
+        "model_unreachable" => StatusCode::SERVICE_UNAVAILABLE,
+        "not_recorded" => StatusCode::INTERNAL_SERVER_ERROR,
+        _ => StatusCode::BAD_GATEWAY,
+    };
+    Some(OpenAiError::of_problem(status, code, message))
+}
+
+#[derive(Debug, Deserialize)]
+struct ShowQuery {
+    #[serde(default)]
+    stream: Option<bool>,
+    #[serde(default)]
+    starting_after: Option<u64>,
+    /// Whether events are sent that only Coracle has.
+    #[serde(default)]
+    coracle_events: Option<bool>,
+}
+
+async fn show(
+    State(app): State<App>,
+    caller: Result<Caller, ApiError>,
+    Path(id): Path<String>,
+    query: Result<Asked<ShowQuery>, ApiError>,
+    headers: HeaderMap,
+) -> Result<Response, OpenAiError> {
+    let (Caller(user), Asked(query), id) = (caller?, query?, run_id(&id)?);
+    if query.stream.unwrap_or_default() {
+        let wanted = if query.coracle_events.unwrap_or_default() { Wanted::WithExtensions } else { Wanted::Standard };
+        // Browsers send the last ID when they reconnect, which is later than the one in the address.
+        let last = headers.get("last-event-id").and_then(|last| last.to_str().ok()?.parse().ok());
+        let events = app.runs.events(&user, &id, last.or(query.starting_after)).await?;
+        return Ok(event_stream::response(events.ok_or_else(|| missing(&id))?, wanted, None));
+    }
+    let response = app.runs.response(&user, &id).await?.ok_or_else(|| missing(&id))?;
+    Ok(Json(response).into_response())
+}
+
+async fn delete(
+    State(app): State<App>,
+    caller: Result<Caller, ApiError>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, OpenAiError> {
+    let (Caller(user), id) = (caller?, run_id(&id)?);
+    if !app.runs.delete(&user, &id).await? {
+        return Err(missing(&id));
+    }
+    Ok(Json(json!({"id": id.as_str(), "object": "response", "deleted": true})))
+}
+
+async fn cancel(
+    State(app): State<App>,
+    caller: Result<Caller, ApiError>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, OpenAiError> {
+    let (Caller(user), id) = (caller?, run_id(&id)?);
+    app.runs.stop(&user, &id).await?.map(Json).ok_or_else(|| missing(&id))
+}
+
+/// Which part of a list is wanted.
+#[derive(Debug, Deserialize)]
+pub(super) struct ListQuery {
+    #[serde(default)]
+    after: Option<String>,
+    #[serde(default)]
+    limit: Option<usize>,
+    #[serde(default)]
+    order: Option<String>,
+}
+
+impl ListQuery {
+    pub(super) fn read(self) -> Result<ItemList, OpenAiError> {
+        let (default, most) = LIST;
+        let oldest_first = match self.order.as_deref() {
+            None | Some("desc") => false,
+            Some("asc") => true,
+            Some(_) => return Err(OpenAiError::parameter("order", "must be `asc` or `desc`")),
+        };
+        Ok(ItemList { after: self.after, limit: self.limit.unwrap_or(default).clamp(1, most), oldest_first })
+    }
+}
+
+async fn input_items(
+    State(app): State<App>,
+    caller: Result<Caller, ApiError>,
+    Path(id): Path<String>,
+    query: Result<Asked<ListQuery>, ApiError>,
+) -> Result<Json<Value>, OpenAiError> {
+    let (Caller(user), Asked(query), id) = (caller?, query?, run_id(&id)?);
+    let items = app.runs.input_items(&user, &id, &query.read()?).await?;
+    items.map(Json).ok_or_else(|| missing(&id))
+}
+
+/// `POST /v1/responses/compact`: the input as a shorter conversation, which the client sends from then on.
+async fn compact_input(
+    State(app): State<App>,
+    caller: Result<Caller, ApiError>,
+    body: Result<JsonBody<ResponsesRequest>, ApiError>,
+) -> Result<Json<Value>, OpenAiError> {
+    let (Caller(user), JsonBody(request)) = (caller?, body?);
+    let chosen = app.models().find(request.model.as_deref())?;
+    let items = app.whole_input(&user, request).await?;
+    let compacted = compact(&*chosen.provider, &chosen.model, &items).await?;
+    let (items, usage) = compacted.map_or((items, Usage::default()), |shorter| (shorter.items, shorter.usage));
+    Ok(Json(app.runs.compaction(&items, &usage)?))
+}
+
+/// `POST /v1/responses/input_tokens`: how many tokens a request has, as an estimate.
+async fn input_tokens(
+    State(app): State<App>,
+    caller: Result<Caller, ApiError>,
+    body: Result<JsonBody<ResponsesRequest>, ApiError>,
+) -> Result<Json<Value>, OpenAiError> {
+    let (Caller(user), JsonBody(request)) = (caller?, body?);
+    app.models().find(request.model.as_deref())?;
+    let tools = FrontendTools::new(app.frontend.of_user(&user), Arc::new(NobodyToAsk));
+    let instructions = app.agent.instructions(&tools, request.instructions()).await;
+    let definitions = [tools.definitions(), request.functions()?].concat();
+    let items = app.whole_input(&user, request).await?;
+    let counted = [Some(instructions), serde_json::to_string(&definitions).ok(), serde_json::to_string(&items).ok()];
+    let tokens: usize = counted.iter().flatten().map(|text| count_tokens(text)).sum();
+    Ok(Json(json!({"object": "response.input_tokens", "input_tokens": tokens})))
+}
+
+impl App {
+    /// The input of a request, after the conversation that it continues.
+    async fn whole_input(&self, user: &UserId, mut request: ResponsesRequest) -> Result<Vec<Item>, OpenAiError> {
+        let input = std::mem::take(&mut request.input);
+        let mut items = if input.is_null() {
+            Vec::new()
+        } else {
+            read_input(&input, InputOptions { allows_image_urls: self.agent.allows_image_urls })?
+        };
+        let spec = request.into_spec(String::new())?;
+        items.splice(..0, self.runs.before(user, &spec).await?);
+        if items.is_empty() {
+            return Err(OpenAiError::parameter("input", "is empty"));
+        }
+        Ok(items)
+    }
+}
+
+/// An ID that cannot exist is treated like one that does not.
+fn run_id(id: &str) -> Result<RunId, OpenAiError> {
+    RunId::new(id).map_err(|_| ApiError::missing("there is no such response").into())
+}
+
+fn missing(id: &RunId) -> OpenAiError {
+    ApiError::missing(format!("response `{id}` not found")).into()
+}
+
+fn stopping() -> OpenAiError {
+    let message = "the server is stopping; the run goes on when it starts again, if it belongs to a conversation";
+    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", message).into()
+}
+
+impl From<RunError> for OpenAiError {
+    fn from(error: RunError) -> Self {
+        let message = error.to_string();
+        match error {
+            RunError::Invalid { parameter, message } => Self::parameter(parameter, message),
+            RunError::Missing { .. } => ApiError::missing(message).into(),
+            RunError::Busy => ApiError::new(StatusCode::CONFLICT, "conversation_locked", message).into(),
+            RunError::TooMany { .. } => ApiError::new(StatusCode::TOO_MANY_REQUESTS, "too_many_runs", message).into(),
+            RunError::Store(error) => ApiError::from(error).into(),
+        }
+    }
+}
