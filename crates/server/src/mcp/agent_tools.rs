@@ -7,16 +7,12 @@ use async_trait::async_trait;
 use coracle_agent::{AgentTools, CallUpdate, ToolOutput};
 use coracle_models::{Part, ToolDefinition};
 use coracle_policy::Approver;
-use coracle_types::Event;
 use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock};
 use serde_json::{Map, Value};
 use std::fmt;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-
-/// Events of an execution that may wait to be passed on.
-const MAX_WAITING_EVENTS: usize = 64;
 
 /// The agent's tools for one user.
 #[derive(Clone)]
@@ -52,21 +48,10 @@ impl FrontendTools {
         let wanted: CodeRequest =
             serde_json::from_value(arguments.into()).map_err(|error| format!("invalid arguments: {error}"))?;
         let mut request = wanted.into_request(&self.frontend)?;
-        let (sender, mut events) = mpsc::channel(MAX_WAITING_EVENTS);
-        request.events = Some(sender);
+        request.events = Some(updates.clone());
         request.cancel = cancel.child_token();
         request.approver = Arc::clone(&self.approver);
-        let passing = async {
-            while let Some(event) = events.recv().await {
-                let update = match event {
-                    Event::Output { stream, bytes } => CallUpdate::Output { stream, bytes },
-                    Event::Waiting { servers } => CallUpdate::Waiting { servers },
-                };
-                // Nobody has to listen.
-                let _ = updates.send(update).await;
-            }
-        };
-        let ((execution, output), ()) = tokio::join!(self.frontend.execute_with_output(request), passing);
+        let (execution, output) = self.frontend.execute_with_output(request).await;
         Ok(render::of_code(&self.frontend, execution, &output).await)
     }
 }
