@@ -34,9 +34,9 @@ pub trait AgentTools: fmt::Debug + Send + Sync {
         cancel: &CancellationToken,
     ) -> ToolOutput;
 
-    /// The model is writing the arguments of a call; `so_far` is their beginning. Implementations can prepare for the
-    /// call, but must not have any other effect.
-    fn anticipate(&self, _name: &str, _so_far: &str) {}
+    /// The model is writing the arguments of a call; `so_far` is their beginning, of which the last `added` bytes are
+    /// new. Implementations can prepare for the call, but must not have any other effect.
+    fn anticipate(&self, _name: &str, _so_far: &str, _added: usize) {}
 }
 
 /// The result of a call.

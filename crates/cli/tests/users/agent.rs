@@ -98,7 +98,8 @@ fn calls_tools() -> Library {
 fn with_tools(model: &Playing, folder: &Path) -> String {
     let script = folder.join("plain.py");
     std::fs::write(&script, include_str!("../mcp/bridge/fixtures/plain.py")).unwrap();
-    let plain = json!({"command": "/usr/bin/python3", "args": ["-I", script]});
+    let log = json!({"PLAIN_LOG": folder.join("plain.log")});
+    let plain = json!({"command": "/usr/bin/python3", "args": ["-I", script], "env": log});
     format!("{}mcpServers: {}\n", model.settings("chat"), json!({"plain": plain}))
 }
 
@@ -136,6 +137,42 @@ fn tool_calls_of_code_are_shown() {
     let answer = client.post("/v1/chat/completions", &body).json();
     let reasoning = answer["choices"][0]["message"]["reasoning_content"].as_str().unwrap();
     assert!(reasoning.contains(r#"`plain.echo` {"text":"hi"}"#), "{reasoning}");
+}
+
+#[test]
+fn a_server_is_started_while_the_model_writes_the_code_that_uses_it() {
+    let code = Step::call("execute_code", json!({"code": "from servers.plain import echo\necho(text='hi')"}));
+    let turn = vec![Step::gate("before"), code, Step::gate("after")];
+    let model = Playing::new(Library::single([turn, vec![Step::text("Done.")]]));
+    let coracle = Coracle::new(As::current());
+    let folder = coracle.workspace();
+    std::fs::write(folder.join("coracle.yaml"), with_tools(&model, &folder)).unwrap();
+    let starts = || {
+        let log = std::fs::read_to_string(folder.join("plain.log")).unwrap_or_default();
+        log.lines().filter(|line| line.starts_with("start ")).count()
+    };
+    let gates = model.model.gates();
+    let task = || {
+        let mut command = coracle.command();
+        command.current_dir(&folder).args(["task", "Call a tool."]).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    // The first task learns the tools. Later ones do not start the server to list them.
+    gates.open("before");
+    gates.open("after");
+    assert!(task().wait_with_output().unwrap().status.success());
+    gates.close("before");
+    gates.close("after");
+    let known = starts();
+    let child = task();
+    model.runtime.block_on(gates.reached("before"));
+    assert_eq!(starts(), known);
+    gates.open("before");
+    model.runtime.block_on(gates.reached("after"));
+    eventually("the server is started before the answer is complete", || starts() == known + 1);
+    gates.open("after");
+    let done = child.wait_with_output().unwrap();
+    assert_eq!((done.status.code(), starts()), (Some(0), known + 1), "{done:?}");
 }
 
 #[test]

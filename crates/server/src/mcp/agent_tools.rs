@@ -7,10 +7,12 @@ use async_trait::async_trait;
 use coracle_agent::{AgentTools, CallUpdate, ToolOutput};
 use coracle_models::{Part, ToolDefinition};
 use coracle_policy::Approver;
+use coracle_types::ServerName;
 use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock};
 use serde_json::{Map, Value};
+use std::collections::HashSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -20,6 +22,8 @@ pub struct FrontendTools {
     frontend: Frontend,
     approver: Arc<dyn Approver>,
     definitions: Arc<[ToolDefinition]>,
+    /// Servers that were started because code that is being written names them.
+    anticipated: Arc<Mutex<HashSet<ServerName>>>,
 }
 
 impl FrontendTools {
@@ -31,7 +35,7 @@ impl FrontendTools {
             parameters: tool.input_schema.as_object().cloned().unwrap_or_default(),
             strict: None,
         });
-        Self { frontend, approver, definitions: definitions.collect() }
+        Self { frontend, approver, definitions: definitions.collect(), anticipated: Arc::default() }
     }
 
     /// The system prompt: how to work with code, and summaries of skills and servers.
@@ -70,6 +74,12 @@ impl AgentTools for FrontendTools {
 
     fn code_tool(&self) -> Option<(&str, &str)> {
         Some(("execute_code", "code"))
+    }
+
+    fn anticipate(&self, name: &str, so_far: &str, added: usize) {
+        let Some(toolbox) = self.frontend.toolbox().filter(|_| name == "execute_code") else { return };
+        let mut begun = self.anticipated.lock().unwrap_or_else(PoisonError::into_inner);
+        toolbox.anticipate(&self.frontend.user(), so_far, added, &mut begun);
     }
 
     async fn run(
