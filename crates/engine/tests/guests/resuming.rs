@@ -5,7 +5,7 @@ use crate::fake::{FakeBackend, done, script};
 use crate::lab::{Lab, Ran, Says, rule, to_bank};
 use crate::logs::{Disk, Write};
 use async_trait::async_trait;
-use coracle_engine::CallAnswer;
+use coracle_engine::{CallAnswer, EarlierCall};
 use coracle_policy::{Answer, Approver, Doubt, Question};
 use coracle_protocol::ToGuest;
 use coracle_types::{Decision, Event};
@@ -251,6 +251,52 @@ async fn a_person_is_not_asked_twice_about_the_same_call() {
         let ran = attempt(&lab, &disk, &calls, Says::new(answer)).await;
         assert_eq!(ran.codes(), [code]);
     }
+}
+
+/// The process dies at each write in turn, and then again in the attempt to resume. Nobody says yes, so no payment is
+/// made twice; and an attempt that comes to its end gives the same answers to all later ones.
+#[tokio::test]
+async fn no_effect_is_repeated_wherever_the_process_dies() {
+    let calls =
+        [to_bank("pay", "a"), to_bank("look", "b"), to_bank("pay", "c"), to_bank("put", "d"), to_bank("pay", "e")];
+    let points = || [Write::Began, Write::Ended].into_iter().flat_map(|write| (1..=5).map(move |at| (write, at)));
+    for first in points() {
+        for second in points() {
+            let (lab, disk) = (Lab::new(), Disk::default());
+            for (write, number) in [first, second] {
+                lab.run(calls.to_vec(), |request| {
+                    request.call_log = Some(Arc::new(disk.log().dying(write, number, &request.cancel)));
+                    request.approver = Says::new(Answer::Refuse);
+                })
+                .await;
+            }
+            let last = attempt(&lab, &disk, &calls, Says::new(Answer::Refuse)).await;
+            let again = attempt(&lab, &disk, &calls, Arc::new(Unasked)).await;
+            assert_eq!((last.replies.len(), &last.replies), (5, &again.replies), "{first:?} {second:?}");
+            for payment in ["pay a", "pay c", "pay e"] {
+                let times = lab.done().iter().filter(|done| *done == payment).count();
+                assert!(times <= 1, "{first:?} {second:?}: {payment} {times} times");
+            }
+            let unsure = last.codes().into_iter().filter(|code| *code != "ok").collect::<Vec<_>>();
+            assert!(unsure.len() <= 2 && unsure.iter().all(|code| *code == "may_have_happened"), "{unsure:?}");
+        }
+    }
+}
+
+/// The log has a maximum size: of further calls, those with an effect are in it without their answers.
+#[tokio::test]
+async fn a_log_does_not_grow_without_limit() {
+    const MAX_LOG_BYTES: usize = 8 << 20;
+    let (lab, disk) = (Lab::new(), Disk::default());
+    let long = "x".repeat(200_000);
+    let calls: Vec<Value> = (0..45).map(|_| to_bank("pay", &long)).chain([to_bank("look", &long)]).collect();
+    let ran = attempt(&lab, &disk, &calls, Arc::new(Unasked)).await;
+    assert_eq!((ran.codes(), lab.done().len()), (vec!["ok"; 46], 46));
+    let logged = disk.calls();
+    assert!(serde_json::to_string(&logged).unwrap().len() <= MAX_LOG_BYTES);
+    let kept = |entry: &&EarlierCall| matches!(entry.answer, Some(CallAnswer::Answer(_)));
+    assert_eq!((logged.len(), logged.iter().filter(kept).count()), (45, 41));
+    assert!(logged[41..].iter().all(|entry| matches!(entry.answer, Some(CallAnswer::NotRecorded { .. }))));
 }
 
 /// Makes one search, and returns its answer.
