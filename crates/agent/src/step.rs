@@ -60,7 +60,7 @@ async fn once(
                 ModelEvent::CallArguments { index, delta } => {
                     if let Some((name, arguments)) = calls.get_mut(index) {
                         arguments.push_str(delta);
-                        tools.anticipate(name, arguments);
+                        tools.anticipate(name, arguments, delta.len());
                     }
                 }
                 ModelEvent::Text(_) | ModelEvent::Reasoning(_) => {}

@@ -2,11 +2,13 @@
 
 use async_trait::async_trait;
 use coracle_models::{Call, Part, ToolDefinition};
-use coracle_types::OutputStream;
 use serde_json::{Map, Value};
 use std::fmt;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+
+/// Something that happens during a call: an event of the code that it runs.
+pub use coracle_types::Event as CallUpdate;
 
 /// The tools that the agent runs itself, as opposed to those of its client.
 ///
@@ -32,9 +34,9 @@ pub trait AgentTools: fmt::Debug + Send + Sync {
         cancel: &CancellationToken,
     ) -> ToolOutput;
 
-    /// The model is writing the arguments of a call; `so_far` is their beginning. Implementations can prepare for the
-    /// call, but must not have any other effect.
-    fn anticipate(&self, _name: &str, _so_far: &str) {}
+    /// The model is writing the arguments of a call; `so_far` is their beginning, of which the last `added` bytes are
+    /// new. Implementations can prepare for the call, but must not have any other effect.
+    fn anticipate(&self, _name: &str, _so_far: &str, _added: usize) {}
 }
 
 /// The result of a call.
@@ -58,21 +60,4 @@ impl ToolOutput {
     pub fn text(text: impl Into<String>) -> Self {
         Self { parts: vec![Part::text(text)], is_error: false, structured: None }
     }
-}
-
-/// Something that happens during a call.
-#[derive(Clone, Debug, PartialEq)]
-pub enum CallUpdate {
-    /// Code wrote bytes.
-    Output {
-        /// The stream.
-        stream: OutputStream,
-        /// The bytes.
-        bytes: Vec<u8>,
-    },
-    /// The call waits for servers to start. Empty when the wait is over.
-    Waiting {
-        /// The servers.
-        servers: Vec<String>,
-    },
 }

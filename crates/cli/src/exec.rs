@@ -299,6 +299,10 @@ fn write_from(first: Event, mut listener: mpsc::Receiver<Event>, is_streamed: bo
                     OutputStream::Stderr => drop(stderr.write_all(&bytes)),
                 }
             }
+            // The question has the terminal for itself.
+            Event::Asked { .. } => spinner.stop(),
+            // The result has calls and artifacts.
+            Event::CallBegan { .. } | Event::Answered { .. } | Event::CallEnded { .. } | Event::Artifact(_) => {}
         }
         event = listener.blocking_recv();
     }

@@ -1,7 +1,7 @@
 //! Asks at the terminal whether a tool may be called.
 
 use async_trait::async_trait;
-use coracle_policy::{Answer, Approver, Question};
+use coracle_policy::{Answer, Approver, Doubt, Question};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::termios::{QueueSelector, tcflush};
 use std::fmt::Write as _;
@@ -13,7 +13,14 @@ use tokio::sync::Mutex;
 /// Maximum length of an answer in bytes.
 const MAX_ANSWER_BYTES: usize = 4096;
 
-const CHOICES: &str = "  [y] yes, once   [s] yes, for this session   [a] yes, always   [n] no: ";
+/// The answers that a question offers.
+fn choices(doubt: Option<Doubt>) -> &'static str {
+    match doubt {
+        None => "  [y] yes, once   [s] yes, for this session   [a] yes, always   [n] no: ",
+        Some(Doubt::Differs) => "  [y] yes, once   [s] yes, for all calls of this execution   [n] no: ",
+        Some(Doubt::Unanswered | Doubt::AnswerNotKept) => "  [y] yes, call it again   [n] no: ",
+    }
+}
 
 /// Controlling terminal of this program. Questions are asked one after another.
 #[derive(Debug, Default)]
@@ -41,7 +48,7 @@ impl Approver for Terminal {
 
 /// Asks on a blocking thread, which ends when the answer is no longer needed.
 async fn put(question: &Question) -> std::io::Result<Answer> {
-    let text = render(question);
+    let (text, doubt) = (render(question), question.doubt);
     let (waiting, asker) = UnixStream::pair()?;
     let answered = tokio::task::spawn_blocking(move || {
         let mut terminal = OpenOptions::new().read(true).write(true).open("/dev/tty")?;
@@ -49,14 +56,14 @@ async fn put(question: &Question) -> std::io::Result<Answer> {
         tcflush(&terminal, QueueSelector::IFlush)?;
         terminal.write_all(text.as_bytes())?;
         loop {
-            terminal.write_all(CHOICES.as_bytes())?;
+            terminal.write_all(choices(doubt).as_bytes())?;
             let Some(line) = read_line(&mut terminal, &asker)? else { return Ok(Answer::Refuse) };
             match line.trim().to_lowercase().as_str() {
                 "y" | "yes" | "once" => return Ok(Answer::Once),
-                "s" | "session" => return Ok(Answer::Session),
-                "a" | "always" => return Ok(Answer::Always),
+                "s" | "session" if matches!(doubt, None | Some(Doubt::Differs)) => return Ok(Answer::Session),
+                "a" | "always" if doubt.is_none() => return Ok(Answer::Always),
                 "n" | "no" => return Ok(Answer::Refuse),
-                _ => terminal.write_all(b"  please answer y, s, a or n\n")?,
+                _ => terminal.write_all(b"  please answer with one of the letters in brackets\n")?,
             }
         }
     });
@@ -66,8 +73,9 @@ async fn put(question: &Question) -> std::io::Result<Answer> {
 }
 
 fn render(question: &Question) -> String {
-    let Question { server, tool, description, arguments_preview, why, .. } = question;
-    let mut text = format!("\ncoracle: may the code call {server}.{tool}?\n  with: {arguments_preview}\n");
+    let Question { server, tool, description, arguments_preview, why, doubt, .. } = question;
+    let again = if matches!(doubt, Some(Doubt::Unanswered | Doubt::AnswerNotKept)) { " again" } else { "" };
+    let mut text = format!("\ncoracle: may the code call {server}.{tool}{again}?\n  with: {arguments_preview}\n");
     if !description.is_empty() {
         let _ = writeln!(text, "  description of the server: {description}");
     }

@@ -1,25 +1,29 @@
 //! Broker for all tool calls of sandboxed code: each call is looked up, validated, approved, executed and recorded.
-//! Searches for tools are in `search.rs`.
+//! Searches for tools are in `search.rs`, questions to people in `asking.rs`.
 //!
 //! Trust boundary: both the code and the server are untrusted.
 
+mod asking;
 mod search;
 
 use crate::answer::Answer;
-use crate::clock::{Clock, Pause};
+use crate::call_log::digest;
+use crate::clock::Clock;
 use crate::host_calls::{ABSENT, HostCallError, HostCalls, SEARCH, TOOL, refused, upstream_failed};
 use crate::json;
 use crate::ledger::{Ledger, Line};
+use crate::listener::Listener;
+use crate::recording::{Entry, Found, Recording};
 use crate::request::DirectError;
 use crate::toolbox::{Inventory, Toolbox};
 use crate::waiting::telling;
+use asking::Asking;
 use async_trait::async_trait;
-use coracle_policy::{Answer as Said, Approver, Call, Question};
+use coracle_policy::{Approver, Call};
 use coracle_types::{Event, ExecutionId, MAX_CALL_BYTES, ServerName, SessionId, Tool, UserId};
 use coracle_upstream::{CallContext, ServerState, ServerStatus, UpstreamError};
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Instant;
@@ -37,7 +41,7 @@ pub(crate) struct Caller {
     pub(crate) execution: ExecutionId,
     pub(crate) approver: Arc<dyn Approver>,
     pub(crate) cancel: CancellationToken,
-    /// Channel for events that report which servers a call is waiting for.
+    /// Channel for events that report calls, questions, and the servers that a call is waiting for.
     pub(crate) events: Option<mpsc::Sender<Event>>,
 }
 
@@ -50,13 +54,23 @@ enum Arguments {
     AsTheyAre,
 }
 
+/// Records of a call that is being made.
+struct Current {
+    line: Line,
+    /// The entry in the log of calls, if the execution has one.
+    entry: Option<Entry>,
+}
+
 /// Handles the host calls of one execution.
 #[derive(Debug)]
 pub(crate) struct Broker {
     toolbox: Arc<Toolbox>,
     caller: Caller,
-    approver: Unhurried,
+    clock: Clock,
+    listener: Listener,
     ledger: Ledger,
+    /// The calls of earlier attempts and of this one, if they are logged.
+    recording: Option<Arc<Recording>>,
     /// Servers whose start has already paused the clock of this execution. A later start of the same server does not
     /// pause it: otherwise code could pause the clock forever with a server that keeps failing.
     waited: Mutex<HashSet<ServerName>>,
@@ -77,14 +91,16 @@ impl Broker {
         ledger: Ledger,
         others: Arc<dyn HostCalls>,
     ) -> Self {
-        let approver = Unhurried { approver: Arc::clone(&caller.approver), clock };
+        let listener = Listener::new(caller.events.clone());
         let under_way = Semaphore::new(toolbox.caps().at_once);
         let waited = Mutex::default();
         Self {
             toolbox,
             caller,
-            approver,
+            clock,
+            listener,
             ledger,
+            recording: None,
             waited,
             under_way,
             inventory: None,
@@ -100,6 +116,12 @@ impl Broker {
         let whole = inventory.filter(|inventory| inventory.missing.iter().all(is_unusable));
         self.inventory = inventory.map(Arc::clone);
         self.searched = OnceCell::new_with(whole.map(Arc::clone));
+        self
+    }
+
+    /// Sets the recording of tool calls.
+    pub(crate) fn recorded(mut self, recording: Option<Arc<Recording>>) -> Self {
+        self.recording = recording;
         self
     }
 
@@ -126,6 +148,7 @@ impl Broker {
     }
 
     async fn tool(&self, mut params: Map<String, Value>) -> Result<Value, HostCallError> {
+        let key = self.recording.as_ref().map(|_| digest(TOOL, &params));
         let (server, tool, arguments) = (params.remove("server"), params.remove("tool"), params.remove("arguments"));
         let (Some(Value::String(server)), Some(Value::String(tool))) = (server, tool) else {
             return Err(refused("invalid_request", "a call of a tool names a server and a tool"));
@@ -136,14 +159,37 @@ impl Broker {
             Some(_) => return Err(refused("invalid_request", "the arguments of a tool are an object")),
         };
         let bytes = json::length(&arguments);
-        let mut line = self.ledger.begin(&server, &tool, bytes);
-        match self.call(&server, &tool, arguments, bytes, &mut line).await {
+        let found = self.recording.as_ref().zip(key).map(|(recording, key)| recording.find(key));
+        let (number, replayed, entry) = match found {
+            Some(Found::Answered(number, answer)) => (number, Some(answer), None),
+            Some(Found::Due(entry)) => (entry.number(), None, Some(entry)),
+            None => (self.ledger.next_number(), None, None),
+        };
+        let mut line = self.ledger.begin(number, &server, &tool, bytes);
+        line.announce(&self.listener, &arguments).await;
+        let mut current = Current { line, entry };
+        let mut outcome = match replayed {
+            Some(answer) => {
+                current.line.replayed();
+                answer.map(|value| {
+                    let length = json::length(&value);
+                    (value, length)
+                })
+            }
+            None => self.call(&server, &tool, arguments, bytes, &mut current).await,
+        };
+        if let Some(entry) = current.entry
+            && let Err(error) = entry.end(outcome.as_ref().map(|(value, _)| value)).await
+        {
+            outcome = Err(error);
+        }
+        match outcome {
             Ok((value, bytes)) => {
-                line.answered(bytes);
+                current.line.answered(bytes);
                 Ok(value)
             }
             Err(error) => {
-                line.failed(&error.code);
+                current.line.failed(&error.code);
                 Err(error)
             }
         }
@@ -155,14 +201,17 @@ impl Broker {
         tool: &str,
         arguments: Map<String, Value>,
         bytes: u64,
-        line: &mut Line,
+        current: &mut Current,
     ) -> Result<(Value, u64), HostCallError> {
         let user = &self.caller.user;
         let name = ServerName::new(server).map_err(|_| self.toolbox.no_server(server))?;
-        let (tool, arguments) = self.admit(&name, tool, arguments, bytes, Arguments::Checked, line).await?;
+        let (tool, arguments) = self.admit(&name, tool, arguments, bytes, Arguments::Checked, current).await?;
         // Acquired after the approval, so that a call that waits for a person does not delay others. `acquire` fails
         // only if the semaphore is closed, which never happens.
         let _permit = self.under_way.acquire().await;
+        if let Some(entry) = &mut current.entry {
+            entry.begin(tool.hints).await?;
+        }
         let context = CallContext { cancel: self.caller.cancel.child_token(), ..CallContext::default() };
         // Dropping this future cancels the token, and with it the call to the server.
         let _told = context.cancel.clone().drop_guard();
@@ -186,9 +235,11 @@ impl Broker {
         context: CallContext,
     ) -> Result<Value, DirectError> {
         let bytes = json::length(&arguments);
-        let mut line = self.ledger.begin(server.as_str(), tool, bytes);
+        let line = self.ledger.begin(self.ledger.next_number(), server.as_str(), tool, bytes);
+        let mut current = Current { line, entry: None };
         let passed = async {
-            let (tool, arguments) = self.admit(server, tool, arguments, bytes, Arguments::AsTheyAre, &mut line).await?;
+            let admitted = self.admit(server, tool, arguments, bytes, Arguments::AsTheyAre, &mut current).await;
+            let (tool, arguments) = admitted?;
             let Some(upstream) = self.toolbox.upstream().passes_on() else {
                 return Err(refused("unavailable", "these tools can be called from code only").into());
             };
@@ -204,12 +255,12 @@ impl Broker {
         let (user, outcome) = (&self.caller.user, passed.await);
         match outcome {
             Ok((answer, length)) => {
-                line.answered(length);
+                current.line.answered(length);
                 tracing::info!(%user, %server, tool, bytes, length, "a call was passed on");
                 Ok(answer)
             }
             Err(error) => {
-                line.failed(error.code());
+                current.line.failed(error.code());
                 tracing::info!(%user, %server, tool, bytes, code = error.code(), "a call was not passed on");
                 Err(error)
             }
@@ -224,7 +275,7 @@ impl Broker {
         arguments: Map<String, Value>,
         bytes: u64,
         checks: Arguments,
-        line: &mut Line,
+        current: &mut Current,
     ) -> Result<(Arc<Tool>, Map<String, Value>), HostCallError> {
         let most = self.toolbox.caps().argument_bytes;
         if bytes > most {
@@ -237,7 +288,7 @@ impl Broker {
         let checked = (checks == Arguments::Checked).then_some(&arguments);
         self.toolbox.recall(user, server).await;
         let fitting = self.toolbox.refused_early(user, server, tool, checked)?;
-        let (tool, validator) = self.started(server, line, self.toolbox.tool(user, server, tool)).await?;
+        let (tool, validator) = self.started(server, &mut current.line, self.toolbox.tool(user, server, tool)).await?;
         let is_checked = fitting.is_some_and(|fitting| Arc::ptr_eq(&fitting, &tool)) && !validator.completes();
         let arguments = match checks {
             Arguments::Checked => validator.complete(arguments),
@@ -252,6 +303,7 @@ impl Broker {
         }
         let arguments = Value::Object(arguments);
         let names = self.toolbox.names(user, server, &tool.name);
+        let doubt = current.entry.as_ref().and_then(|entry| entry.doubt(tool.hints));
         let question = Call {
             user,
             session: self.caller.session.as_ref(),
@@ -259,11 +311,17 @@ impl Broker {
             tool: &tool,
             names: &names,
             arguments: &arguments,
+            doubt,
         };
-        let decided = self.toolbox.approvals().decide(question, &self.approver).await;
+        let asking = Asking::new(self.caller.approver.as_ref(), &self.clock, &self.listener, current.line.number());
+        let decided = self.toolbox.approvals().decide(question, &asking).await;
+        asking.decided(decided.is_ok()).await;
+        if let Some(entry) = &mut current.entry {
+            entry.decided(doubt, &decided);
+        }
         decided.map_err(|refusal| refused(refusal.code(), &format!("{refusal}; {}", refusal.hint())))?;
         // The server may have stopped during the approval.
-        self.started(server, line, self.toolbox.upstream().tools(user, server))
+        self.started(server, &mut current.line, self.toolbox.upstream().tools(user, server))
             .await
             .map_err(|error| upstream_failed(&error))?;
         let Value::Object(arguments) = arguments else { return Err(refused("internal", "the arguments are gone")) };
@@ -285,7 +343,7 @@ impl Broker {
         }
         let begun = Instant::now();
         let is_first = self.waited.lock().unwrap_or_else(PoisonError::into_inner).insert(server.clone());
-        let pause = is_first.then(|| self.approver.clock.pause());
+        let pause = is_first.then(|| self.clock.pause());
         let done = telling(&self.toolbox, &self.caller.user, self.caller.events.as_ref(), work).await;
         drop(pause);
         line.waited(begun.elapsed());
@@ -311,25 +369,5 @@ impl HostCalls for Broker {
             ABSENT => Ok(self.absent(&params)),
             _ => self.others.call(method, params).await,
         }
-    }
-}
-
-/// Approver that pauses the clock of the execution while a question is open.
-struct Unhurried {
-    approver: Arc<dyn Approver>,
-    clock: Clock,
-}
-
-#[async_trait]
-impl Approver for Unhurried {
-    async fn ask(&self, question: Question) -> Said {
-        let _pause: Pause = self.clock.pause();
-        self.approver.ask(question).await
-    }
-}
-
-impl fmt::Debug for Unhurried {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.approver.fmt(f)
     }
 }

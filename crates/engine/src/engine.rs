@@ -94,7 +94,8 @@ impl Engine {
     /// The same as [`Self::execute`], with all output: the execution has only the head and the tail of a long one.
     pub async fn execute_with_output(&self, mut request: Request) -> (Execution, Output) {
         request.calls = self.skills().answering(&request);
-        self.components.executor.execute(request).await
+        // Boxed, because the futures of callers contain this one.
+        Box::pin(self.components.executor.execute(request)).await
     }
 
     /// Ends all executions, records them as interrupted, and reports that to their callers. No further execution can

@@ -13,6 +13,7 @@ use crate::artifacts::{Artifacts, Author};
 use crate::capture::{Capture, Output};
 use crate::host_calls::HostCalls;
 use crate::journal::{self, Shown, Tape, not_logged};
+use crate::listener::Listener;
 use crate::records::Records;
 use crate::request::Request;
 use crate::run::{Context, Ran, run};
@@ -23,15 +24,18 @@ use crate::under_way::{Open, UnderWay, stopped};
 use crate::verdict::Ending;
 use crate::workspace::Workspaces;
 use coracle_store::{ExecutionRecord, Store, StoreError, TaskState};
-use coracle_types::{ErrorCode, Execution, ExecutionId, UserId};
+use coracle_types::{Artifact, ErrorCode, Event, Execution, ExecutionId, UserId};
 use facts::{assemble, nothing_ran};
 use refusals::{being_deleted, check, elsewhere_ran, no_folder, too_many_sessions};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
+
+/// Maximum time that a finished execution waits until a slow listener has heard of its artifacts.
+const TOLD_WITHIN: Duration = Duration::from_millis(200);
 
 /// The components that an execution uses.
 #[derive(Debug)]
@@ -306,6 +310,7 @@ impl Executor {
                 let author = Author { execution: facts.id.clone(), session };
                 let taken = self.parts.artifacts.take_over(&request.user, author, left).await;
                 live.artifacts.offer_again(&taken.again);
+                Box::pin(tell_of(&taken.artifacts, request)).await;
                 facts.artifacts = taken.artifacts;
                 facts.warnings.extend(taken.warnings);
             }
@@ -357,4 +362,18 @@ impl Executor {
             None => calls,
         }
     }
+}
+
+/// Reports artifacts to the listener. The result has them all, so a listener that is too slow misses nothing.
+async fn tell_of(artifacts: &[Artifact], request: &Request) {
+    let listener = Listener::new(request.events.clone());
+    if !listener.is_present() {
+        return;
+    }
+    let telling = async {
+        for artifact in artifacts {
+            listener.tell(Event::Artifact(artifact.clone())).await;
+        }
+    };
+    let _ = timeout(TOLD_WITHIN, telling).await;
 }

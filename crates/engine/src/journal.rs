@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
-pub(crate) use tape::{Said, Tape, Taped, digest};
+pub(crate) use tape::{Tape, Taped};
 
 /// Maximum length of a result or output in the log. Of a longer one, the log keeps the beginning and a digest.
 const MAX_RESULT_BYTES: u64 = 128 << 10;

@@ -1,16 +1,23 @@
 //! The calls of tools in one execution, as the host observed them.
 
-use coracle_types::ToolCall;
+use crate::listener::Listener;
+use coracle_policy::arguments_preview;
+use coracle_types::{Event, ToolCall};
+use serde_json::{Map, Value};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The calls of one execution, in the order in which they ended.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Ledger(Arc<Mutex<Vec<ToolCall>>>);
+pub(crate) struct Ledger {
+    calls: Arc<Mutex<Vec<ToolCall>>>,
+    last_number: Arc<AtomicU64>,
+}
 
 impl Ledger {
     /// Begins a call, which is recorded when it ends or is dropped.
-    pub(crate) fn begin(&self, server: &str, tool: &str, bytes_in: u64) -> Line {
+    pub(crate) fn begin(&self, number: u64, server: &str, tool: &str, bytes_in: u64) -> Line {
         let call = ToolCall {
             server: shortened(server),
             tool: shortened(tool),
@@ -20,13 +27,25 @@ impl Ledger {
             bytes_in,
             bytes_out: 0,
             start_ms: None,
+            replayed: false,
         };
-        Line { ledger: self.clone(), begun: Instant::now(), call: Some(call) }
+        let listener = Listener::default();
+        Line { ledger: self.clone(), number, begun: Instant::now(), call: Some(call), listener }
+    }
+
+    /// Numbers new calls after those of an earlier attempt.
+    pub(crate) fn continue_after(&self, number: u64) {
+        self.last_number.fetch_max(number, Ordering::Relaxed);
+    }
+
+    /// Number of a new call.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.last_number.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Takes all records; the ledger is empty afterwards.
     pub(crate) fn take(&self) -> Vec<ToolCall> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.calls.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -41,14 +60,38 @@ fn shortened(name: &str) -> String {
 #[derive(Debug)]
 pub(crate) struct Line {
     ledger: Ledger,
+    number: u64,
     begun: Instant,
     call: Option<ToolCall>,
+    /// Learns of the end of the call.
+    listener: Listener,
 }
 
 impl Line {
+    /// Number of the call in its execution.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Reports to the listener that the call begins. It is then told of the end, too.
+    pub(crate) async fn announce(&mut self, listener: &Listener, arguments: &Map<String, Value>) {
+        let Some(call) = self.call.as_ref().filter(|_| listener.is_present()) else { return };
+        let (server, tool) = (call.server.clone(), call.tool.clone());
+        let arguments = arguments_preview(arguments);
+        listener.tell(Event::CallBegan { number: self.number, server, tool, arguments }).await;
+        self.listener = listener.clone();
+    }
+
     pub(crate) fn answered(mut self, bytes_out: u64) {
         if let Some(call) = &mut self.call {
             (call.ok, call.code, call.bytes_out) = (true, None, bytes_out);
+        }
+    }
+
+    /// Records that an earlier attempt made the call.
+    pub(crate) fn replayed(&mut self) {
+        if let Some(call) = &mut self.call {
+            call.replayed = true;
         }
     }
 
@@ -70,9 +113,12 @@ impl Drop for Line {
     fn drop(&mut self) {
         let Some(mut call) = self.call.take() else { return };
         call.ms = self.begun.elapsed().as_millis() as u64;
-        let ToolCall { server, tool, ok, code, ms, bytes_in, bytes_out, start_ms } = &call;
+        let ToolCall { server, tool, ok, code, ms, bytes_in, bytes_out, start_ms, replayed } = &call;
         let code = code.as_deref().unwrap_or_default();
-        tracing::info!(%server, %tool, ok, code, ms, bytes_in, bytes_out, start_ms, "tool call");
-        self.ledger.0.lock().unwrap_or_else(PoisonError::into_inner).push(call);
+        tracing::info!(%server, %tool, ok, code, ms, bytes_in, bytes_out, start_ms, replayed, "tool call");
+        if self.listener.is_present() {
+            self.listener.tell_later(Event::CallEnded { number: self.number, call: call.clone() });
+        }
+        self.ledger.calls.lock().unwrap_or_else(PoisonError::into_inner).push(call);
     }
 }

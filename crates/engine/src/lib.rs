@@ -6,7 +6,8 @@
 //!
 //! - `execution.rs` runs code, `sandboxes.rs` opens sandboxes for it;
 //! - `sessions.rs` has the interpreters and the log of sessions (`journal.rs`, read through [`History`]);
-//! - `tools.rs` gives code the tools of a [`Toolbox`]: every call passes through `broker.rs` to [`Servers`];
+//! - `tools.rs` gives code the tools of a [`Toolbox`]: every call passes through `broker.rs` to [`Servers`], and through
+//!   `recording.rs` if the request has a [`CallLog`];
 //! - `workspace.rs` and `artifacts.rs` have the users' files and artifacts;
 //! - `skills.rs` saves, tries out and finds skills, `skill_store.rs` keeps them.
 //!
@@ -19,6 +20,7 @@ mod active;
 mod answer;
 mod artifacts;
 mod broker;
+mod call_log;
 mod capture;
 mod clock;
 mod complaint;
@@ -35,7 +37,9 @@ mod in_process;
 mod journal;
 mod json;
 mod ledger;
+mod listener;
 mod outbox;
+mod recording;
 mod records;
 mod replay;
 mod request;
@@ -53,6 +57,7 @@ mod waiting;
 mod workspace;
 
 pub use artifacts::{ArtifactError, Lasting, OpenStore, content_type, percent_decoded, percent_encoded};
+pub use call_log::{CallAnswer, CallLog, CallLogError, EarlierCall, LoggedCall};
 pub use capture::{Output, left_out, output_lines};
 pub use coracle_store::{ArtifactRecord, ArtifactUsage, ArtifactVersion};
 pub use embedder::{EmbedError, Embedder};

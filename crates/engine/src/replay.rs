@@ -5,10 +5,11 @@
 
 mod files;
 
+use crate::call_log::{CallAnswer, digest};
 use crate::capture::Capture;
 use crate::execution::{Executor, Facts};
 use crate::host_calls::{HostCallError, HostCalls};
-use crate::journal::{Said, Tape, Taped, digest, outcome, text_digest};
+use crate::journal::{Tape, Taped, outcome, text_digest};
 use crate::request::Request;
 use crate::run::{Context, run};
 use crate::sessions::Live;
@@ -210,9 +211,9 @@ impl HostCalls for Player {
             place.map(|place| left.remove(place))
         };
         match found.map(|taped| taped.said) {
-            Some(Said::Answer(answer)) => Ok(answer),
-            Some(Said::Error { code, message, retryable }) => Err(HostCallError { code, message, retryable }),
-            Some(Said::NotRecorded { bytes }) => {
+            Some(CallAnswer::Answer(answer)) => Ok(answer),
+            Some(CallAnswer::Error { code, message, retryable }) => Err(HostCallError { code, message, retryable }),
+            Some(CallAnswer::NotRecorded { bytes }) => {
                 let message = format!("the answer of {what} was {bytes} bytes long, too much to be recorded");
                 Err(refused("not_recorded", message))
             }

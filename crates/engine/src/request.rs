@@ -1,5 +1,6 @@
 //! Requests to the engine: to run code, or to call one tool.
 
+use crate::call_log::CallLog;
 use crate::host_calls::{HostCallError, HostCalls, NoCalls};
 use coracle_policy::{Approver, NobodyToAsk};
 use coracle_types::{Event, Language, Limits, ServerName, SessionId, UserId};
@@ -36,7 +37,7 @@ pub struct Request {
     pub workspace: Option<PathBuf>,
     /// Resource limits.
     pub limits: Limits,
-    /// Receives output while the code runs.
+    /// Receives output, calls, questions and artifacts while the code runs.
     pub events: Option<mpsc::Sender<Event>>,
     /// Cancels the execution.
     pub cancel: CancellationToken,
@@ -44,6 +45,9 @@ pub struct Request {
     pub calls: Arc<dyn HostCalls>,
     /// Asks a person whether a tool may be called.
     pub approver: Arc<dyn Approver>,
+    /// Log of the calls of the code, if the execution may be taken up after a crash. Earlier calls in it are not made
+    /// again.
+    pub call_log: Option<Arc<dyn CallLog>>,
     /// Set if a skill is tried out: the folder that the code sees instead of the user's skills. No artifacts are kept.
     pub(crate) trial: Option<PathBuf>,
 }
@@ -64,6 +68,7 @@ impl Request {
             cancel: CancellationToken::new(),
             calls: Arc::new(NoCalls),
             approver: Arc::new(NobodyToAsk),
+            call_log: None,
             trial: None,
         }
     }

@@ -4,6 +4,7 @@
 //! A server whose tools are stored is not started just to list them again. A call always uses the definition that the
 //! server lists now, which determines how arguments are validated and whether approval is required.
 
+mod anticipation;
 mod at_hand;
 mod caps;
 mod discovery;

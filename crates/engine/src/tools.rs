@@ -5,6 +5,7 @@ use crate::clock::Clock;
 use crate::host_calls::{HostCalls, NoCalls};
 use crate::ids::new_execution_id;
 use crate::ledger::Ledger;
+use crate::recording::Recording;
 use crate::request::{DirectCall, DirectError, Request};
 use crate::toolbox::{Inventory, Listing, Toolbox};
 use crate::waiting::telling;
@@ -73,7 +74,15 @@ impl Tools {
         inventory: Option<&Arc<Inventory>>,
         others: Arc<dyn HostCalls>,
     ) -> Arc<dyn HostCalls> {
-        let Some(toolbox) = &self.toolbox else { return others };
+        let recording = request
+            .call_log
+            .as_ref()
+            .map(|log| Arc::new(Recording::new(Arc::clone(log), ledger.clone(), request.cancel.clone())));
+        let recorded = |calls: Arc<dyn HostCalls>| match &recording {
+            Some(recording) => recording.around(calls),
+            None => calls,
+        };
+        let Some(toolbox) = &self.toolbox else { return recorded(others) };
         let caller = Caller {
             user: request.user.clone(),
             session: request.session.clone(),
@@ -83,7 +92,7 @@ impl Tools {
             events: request.events.clone(),
         };
         let broker = Broker::new(Arc::clone(toolbox), caller, clock.clone(), ledger.clone(), others);
-        Arc::new(broker.knowing(inventory))
+        recorded(Arc::new(broker.knowing(inventory).recorded(recording.clone())))
     }
 
     /// Cleans up after an execution: drops the approvals that were given for it alone, and stores what its calls have
@@ -110,6 +119,6 @@ impl Tools {
         };
         let clock = Clock::new(NO_LIMIT);
         let broker = Broker::new(Arc::clone(toolbox), caller, clock, Ledger::default(), Arc::new(NoCalls));
-        broker.pass_on(&call.server, &call.tool, call.arguments, call.context).await
+        Box::pin(broker.pass_on(&call.server, &call.tool, call.arguments, call.context)).await
     }
 }

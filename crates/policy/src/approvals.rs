@@ -1,7 +1,7 @@
 use crate::call::Call;
 use crate::definition::definition_digest;
 use crate::grants::{Grants, Span};
-use crate::{Answer, Approver, Policy, Question, Reason, Refusal, Verdict};
+use crate::{Answer, Approver, Doubt, Policy, Question, Reason, Refusal, Verdict};
 use coracle_store::{Store, ToolDecision};
 use coracle_types::{Decision, ExecutionId, SessionId, UserId};
 use std::sync::Arc;
@@ -46,12 +46,15 @@ impl Approvals {
     ///
     /// Each call has its own question. The question is withdrawn if the tool is meanwhile allowed for the session or
     /// permanently, or if the future is dropped. A caller with a running clock can stop it in the approver.
+    ///
+    /// With a [`Doubt`] about the call, a person is asked unless the call is denied. The answer then counts for the
+    /// call only: nothing is remembered.
     pub async fn decide(&self, call: Call<'_>, approver: &dyn Approver) -> Result<Grant, Refusal> {
         let verdict = self.policy.decide(call.tool, call.names);
         match verdict.decision {
-            Decision::Allow => return Ok(Grant::Policy(verdict.reason)),
+            Decision::Allow if call.doubt.is_none() => return Ok(Grant::Policy(verdict.reason)),
             Decision::Deny => return Err(Refusal::denied(verdict)),
-            Decision::Ask => {}
+            Decision::Allow | Decision::Ask => {}
         }
         let definition = definition_digest(call.tool);
         // Subscribed before the first check, so that no later answer is missed.
@@ -63,7 +66,10 @@ impl Approvals {
         loop {
             tokio::select! {
                 biased;
-                answer = &mut asked => return self.answered(answer, &call, definition, verdict).await,
+                answer = &mut asked => return match call.doubt {
+                    Some(doubt) => without_doubt(answer, doubt),
+                    None => self.answered(answer, &call, definition, verdict).await,
+                },
                 Ok(()) = answers.changed() => {
                     if let Some(settled) = self.settled(&call, &definition).await {
                         return settled;
@@ -83,9 +89,9 @@ impl Approvals {
         self.grants.end(&Span::Execution(user.clone(), execution.clone()));
     }
 
-    /// The earlier answer for this user, this tool and this definition of it.
+    /// The earlier answer for this user, this tool and this definition of it. Of calls in doubt, only a no counts.
     async fn settled(&self, call: &Call<'_>, definition: &str) -> Option<Result<Grant, Refusal>> {
-        if self.grants.holds(call, definition) {
+        if call.doubt.is_none() && self.grants.holds(call, definition) {
             return Some(Ok(Grant::Session));
         }
         let remembered = match self.store.decision(call.user, &call.tool.server, &call.tool.name).await {
@@ -100,9 +106,9 @@ impl Approvals {
             return None;
         }
         match remembered.decision {
-            Decision::Allow => Some(Ok(Grant::Always)),
+            Decision::Allow if call.doubt.is_none() => Some(Ok(Grant::Always)),
             Decision::Deny => Some(Err(Refusal::Remembered)),
-            Decision::Ask => None,
+            Decision::Allow | Decision::Ask => None,
         }
     }
 
@@ -151,5 +157,17 @@ impl Approvals {
 
     fn tell_others(&self) {
         self.answers.send_modify(|count| *count = count.wrapping_add(1));
+    }
+}
+
+/// The decision about a call in doubt.
+fn without_doubt(answer: Answer, doubt: Doubt) -> Result<Grant, Refusal> {
+    let is_for_longer = matches!(answer, Answer::Session | Answer::Always);
+    if is_for_longer && doubt == Doubt::Differs {
+        Ok(Grant::Session)
+    } else if is_for_longer || answer == Answer::Once {
+        Ok(Grant::Once)
+    } else {
+        Err(Refusal::InDoubt { doubt, was_refused: answer == Answer::Refuse })
     }
 }

@@ -1,4 +1,4 @@
-use crate::ToolNames;
+use crate::{Doubt, ToolNames};
 use coracle_types::{ExecutionId, SessionId, Tool, UserId};
 use serde_json::Value;
 
@@ -17,4 +17,6 @@ pub struct Call<'a> {
     pub names: &'a ToolNames,
     /// The arguments of the call.
     pub arguments: &'a Value,
+    /// Why a person has to be asked whatever the policy says, if anything.
+    pub doubt: Option<Doubt>,
 }

@@ -4,7 +4,8 @@
 //! operator's [`Rules`], and a default for tools that no rule matches.
 //!
 //! Invariants: no answer overrides a rule that denies. A remembered answer applies to one user, one tool, and the
-//! definition of the tool that the person saw. If there is no one to ask, the answer is no.
+//! definition of the tool that the person saw. If there is no one to ask, the answer is no. A [`Doubt`] about a call is
+//! always put to a person: neither a rule nor an earlier answer settles it, and its answer settles nothing else.
 //!
 //! The default depends on what a server *claims* about its tools, so a server that lies about them is not asked about.
 //! For a server that is not trusted, add a rule: `"server.*": ask`.
@@ -14,6 +15,7 @@ mod approver;
 mod call;
 mod configuration_line;
 mod definition;
+mod doubt;
 mod grants;
 mod names;
 mod pattern;
@@ -27,9 +29,10 @@ pub use approvals::{Approvals, Grant};
 pub use approver::{Answer, Approver, NobodyToAsk};
 pub use call::Call;
 pub use definition::definition_digest;
+pub use doubt::Doubt;
 pub use names::{Naming, Spellings, ToolNames};
 pub use pattern::{Match, Pattern, PatternError};
 pub use policy::{Policy, Reason, Verdict};
-pub use question::{MAX_DESCRIPTION_CHARS, MAX_PREVIEW_CHARS, Question, QuestionId};
+pub use question::{MAX_DESCRIPTION_CHARS, MAX_PREVIEW_CHARS, Question, QuestionId, arguments_preview};
 pub use refusal::Refusal;
 pub use rules::{KnownServer, MAX_RULES, Rule, Rules, RulesError};

@@ -1,12 +1,19 @@
 use crate::call::Call;
-use crate::{Verdict, render};
-use coracle_types::{ExecutionId, ServerName, SessionId, ToolHints, UserId};
+use crate::{Doubt, Verdict, render};
+use coracle_types::{Decision, ExecutionId, ServerName, SessionId, ToolHints, UserId};
+use serde_json::{Map, Value};
 use std::fmt;
 
 /// The maximum length of the description in a question.
 pub const MAX_DESCRIPTION_CHARS: usize = 500;
 /// The maximum length of the arguments in a question.
 pub const MAX_PREVIEW_CHARS: usize = 2_000;
+
+/// The arguments of a call as a question shows them: JSON on one line, with long strings and lists shortened and hidden
+/// characters escaped.
+pub fn arguments_preview(arguments: &Map<String, Value>) -> String {
+    render::named_arguments(arguments, MAX_PREVIEW_CHARS)
+}
 
 /// The ID of a question.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -51,14 +58,22 @@ pub struct Question {
     pub arguments_preview: String,
     /// What the server claims about the tool's effects.
     pub hints: ToolHints,
-    /// Why a person is asked.
+    /// Why a person is asked. Completes the sentence "you are asked because …".
     pub why: String,
+    /// The doubt about this call, if that is why a person is asked. A yes then applies to this call only, or with
+    /// [`Answer::Session`](crate::Answer::Session) to all calls of the execution that raise [`Doubt::Differs`].
+    pub doubt: Option<Doubt>,
     /// The configuration line that would allow the tool. It is complete, so a long tool name makes it long.
     pub allow_line: String,
 }
 
 impl Question {
     pub(crate) fn about(call: &Call<'_>, verdict: &Verdict) -> Self {
+        let why = match call.doubt {
+            None => verdict.reason.to_string(),
+            Some(doubt) if verdict.decision == Decision::Ask => format!("{doubt}; besides, {}", verdict.reason),
+            Some(doubt) => doubt.to_string(),
+        };
         Self {
             id: QuestionId::random(),
             user: call.user.clone(),
@@ -69,7 +84,8 @@ impl Question {
             description: render::prose(&call.tool.description, MAX_DESCRIPTION_CHARS),
             arguments_preview: render::arguments(call.arguments, MAX_PREVIEW_CHARS),
             hints: call.tool.hints,
-            why: verdict.reason.to_string(),
+            why,
+            doubt: call.doubt,
             allow_line: verdict.allow_line.clone(),
         }
     }

@@ -1,4 +1,4 @@
-use crate::{Reason, Verdict};
+use crate::{Doubt, Reason, Verdict};
 
 /// Why a tool may not be called. The error does not name the tool, which the caller knows.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,6 +25,14 @@ pub enum Refusal {
         /// The configuration line that would allow the tool.
         allow_line: String,
     },
+    /// There is a doubt about this call, and a person did not approve it.
+    #[error("{}, and {}", doubt.fact(), if *was_refused { "a person refused it" } else { "no one has approved it" })]
+    InDoubt {
+        /// The doubt.
+        doubt: Doubt,
+        /// Whether a person said no. Otherwise, no one answered.
+        was_refused: bool,
+    },
 }
 
 impl Refusal {
@@ -35,6 +43,7 @@ impl Refusal {
             Self::Remembered => "denied_for_good",
             Self::Refused => "denied_by_person",
             Self::NobodyToAsk { .. } => "denied_unasked",
+            Self::InDoubt { doubt, .. } => doubt.code(),
         }
     }
 
@@ -46,6 +55,9 @@ impl Refusal {
             }
             Self::Remembered => "the user can revoke the decision".to_owned(),
             Self::Refused => "continue without this call, or explain why it is needed".to_owned(),
+            Self::InDoubt { .. } => {
+                "find out with a tool that only reads what has happened, and continue from there".to_owned()
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! Renders untrusted texts for a person who decides: one line, no terminal sequences, nothing hidden.
 
 use coracle_types::is_hidden;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// The maximum length of a tool name or a pattern.
 const MAX_NAME_CHARS: usize = 128;
@@ -64,8 +64,17 @@ pub(crate) fn name(text: &str) -> String {
 /// Renders arguments as JSON on one line, with long strings and lists shortened and hidden characters escaped, cut
 /// after `max` characters.
 pub(crate) fn arguments(value: &Value, max: usize) -> String {
+    visible(&shortened(value, 0), max)
+}
+
+/// The same, for arguments by name.
+pub(crate) fn named_arguments(arguments: &Map<String, Value>, max: usize) -> String {
+    visible(&Value::Object(shortened_entries(arguments, 0)), max)
+}
+
+fn visible(value: &Value, max: usize) -> String {
     let mut rendered = String::new();
-    for (number, c) in shortened(value, 0).to_string().chars().enumerate() {
+    for (number, c) in value.to_string().chars().enumerate() {
         if number == max {
             rendered.push('…');
             break;
@@ -98,17 +107,19 @@ fn shortened(value: &Value, depth: usize) -> Value {
             }
             Value::Array(rendered)
         }
-        Value::Object(entries) => {
-            let rendered = entries.iter().take(MAX_ITEMS);
-            let mut rendered: serde_json::Map<String, Value> =
-                rendered.map(|(key, inner)| (shortened_text(key), shortened(inner, depth + 1))).collect();
-            if entries.len() > MAX_ITEMS {
-                rendered.insert("…".to_owned(), Value::from(format!("{} more", entries.len() - MAX_ITEMS)));
-            }
-            Value::Object(rendered)
-        }
+        Value::Object(entries) => Value::Object(shortened_entries(entries, depth)),
         Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
     }
+}
+
+fn shortened_entries(entries: &Map<String, Value>, depth: usize) -> Map<String, Value> {
+    let rendered = entries.iter().take(MAX_ITEMS);
+    let mut rendered: Map<String, Value> =
+        rendered.map(|(key, inner)| (shortened_text(key), shortened(inner, depth + 1))).collect();
+    if entries.len() > MAX_ITEMS {
+        rendered.insert("…".to_owned(), Value::from(format!("{} more", entries.len() - MAX_ITEMS)));
+    }
+    rendered
 }
 
 fn shortened_text(text: &str) -> String {
@@ -120,7 +131,7 @@ fn shortened_text(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{MAX_NAME_CHARS, arguments, name, prose};
+    use super::{MAX_NAME_CHARS, arguments, name, named_arguments, prose};
     use serde_json::json;
 
     #[test]
@@ -167,5 +178,8 @@ mod tests {
         let wide = arguments(&json!((0..1000).collect::<Vec<_>>()), 2_000);
         assert!(wide.ends_with(r#"19,"… 980 more"]"#), "{wide}");
         assert_eq!(arguments(&json!("xxxx"), 3), r#""xx…"#);
+        let long = json!({"a": vec!["y".repeat(1 << 16); 1000]});
+        let named = named_arguments(long.as_object().unwrap(), 2_000);
+        assert_eq!((&named, named.chars().count()), (&arguments(&long, 2_000), 2_001));
     }
 }

@@ -1,13 +1,14 @@
 //! Support that the tests of several crates share. It is only ever a dev-dependency.
 //!
 //! Start with [`harness`], which runs the real program as root and as an ordinary user; [`each_user`] makes one test of
-//! each. [`outcome`] and [`place`] build on it, and [`lab`] has an engine in the test process. [`backend_contract`] and
-//! [`mutation`] are for the crates below the program. What cannot run on a machine calls [`skip::skip`]. Support for a
+//! each. [`outcome`] and [`place`] build on it, and [`lab`] has an engine in the test process. [`backend_contract`],
+//! [`call_log_contract`] and [`mutation`] are for the crates below the program. What cannot run on a machine calls [`skip::skip`]. Support for a
 //! single test program belongs to that program.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue should panic")]
 
 pub mod backend_contract;
+pub mod call_log_contract;
 pub mod filtered;
 pub mod guest;
 pub mod harness;

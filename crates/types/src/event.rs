@@ -1,3 +1,4 @@
+use crate::{Artifact, ToolCall};
 use serde::{Deserialize, Serialize};
 
 /// One of the two output streams of the code.
@@ -25,4 +26,46 @@ pub enum Event {
         /// The servers that are being started. Empty when the wait is over.
         servers: Vec<String>,
     },
+    /// The code calls a tool. The call is not checked yet.
+    CallBegan {
+        /// Number of the call in its execution, in the order in which calls begin, from 1.
+        number: u64,
+        /// The server, as the code names it. Untrusted.
+        server: String,
+        /// The tool, as the code names it. Untrusted.
+        tool: String,
+        /// The arguments as JSON, rendered for people: one line, shortened, nothing hidden.
+        arguments: String,
+    },
+    /// A person is asked whether a call may be made, and the clock of the execution is stopped.
+    Asked {
+        /// Number of the call.
+        number: u64,
+        /// Question ID.
+        question: String,
+        /// The server.
+        server: String,
+        /// Name of the tool, rendered for people.
+        tool: String,
+        /// Why a person is asked.
+        why: String,
+    },
+    /// The question about a call is answered or withdrawn. A call that is cancelled just ends.
+    Answered {
+        /// Number of the call.
+        number: u64,
+        /// Question ID.
+        question: String,
+        /// Whether the call may be made.
+        allowed: bool,
+    },
+    /// A call of a tool has ended, or was refused or cancelled.
+    CallEnded {
+        /// Number of the call.
+        number: u64,
+        /// The call, as in the result of the execution.
+        call: ToolCall,
+    },
+    /// A file that the code left in `/artifacts` is kept.
+    Artifact(Artifact),
 }

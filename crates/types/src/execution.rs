@@ -90,6 +90,9 @@ pub struct ToolCall {
     /// count as time of the code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_ms: Option<u64>,
+    /// The call was made by an earlier attempt of the same execution, and answered from its log.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub replayed: bool,
 }
 
 /// The URI of an artifact. `coracle://artifacts/<execution>/<path>` and `coracle://artifacts/<id>/versions/<number>`

@@ -49,6 +49,13 @@ pub struct ToolHints {
     pub open_world: Option<bool>,
 }
 
+impl ToolHints {
+    /// Whether the server claims that calling the tool again has no further effect: it only reads, or is idempotent.
+    pub fn is_repeatable(self) -> bool {
+        self.read_only == Some(true) || self.idempotent == Some(true)
+    }
+}
+
 /// The result of a tool call, as its server sent it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ToolResult {

@@ -4,12 +4,13 @@ use crate::output::{plain, quoted};
 use crate::spinner::Spinner;
 use coracle_agent::{CallUpdate, RunEvent, ToolOutput};
 use coracle_models::{Call, Item, ModelEvent, Part};
+use coracle_types::{Artifact, ToolCall};
 use serde_json::Value;
 use std::io::Write as _;
 
 /// Maximum length of arguments and results that are shown, in characters.
 const MAX_SHOWN: usize = 300;
-/// Maximum number of lines of output that are shown for one call.
+/// Maximum number of lines of output, and of lines about calls of tools, that are shown for one call.
 const MAX_LINES: usize = 40;
 
 /// What is shown of a run.
@@ -23,12 +24,15 @@ pub(super) struct Progress {
     /// Output of the current call that does not end with a line break, and its number of lines.
     output: String,
     lines: usize,
+    /// Number of lines about calls that the code of the current call makes.
+    nested: usize,
     spinner: Spinner,
 }
 
 impl Progress {
     pub(super) fn new(shows_text: bool, shows_work: bool) -> Self {
-        Self { shows_text, shows_work, is_in_line: false, output: String::new(), lines: 0, spinner: Spinner::default() }
+        let spinner = Spinner::default();
+        Self { shows_text, shows_work, is_in_line: false, output: String::new(), lines: 0, nested: 0, spinner }
     }
 
     pub(super) fn show(&mut self, event: RunEvent) -> anyhow::Result<()> {
@@ -46,8 +50,7 @@ impl Progress {
                 self.break_line()?;
                 eprintln!("warning: the answer broke off ({}) and is asked for again", plain(&reason, MAX_SHOWN));
             }
-            RunEvent::CallUpdate { update: CallUpdate::Output { bytes, .. }, .. } => self.output(&bytes),
-            RunEvent::CallUpdate { update: CallUpdate::Waiting { servers }, .. } => self.spinner.waits_for(&servers),
+            RunEvent::CallUpdate { update, .. } => self.update(update),
             RunEvent::CallEnded { output, .. } => self.call_ended(&output),
             RunEvent::Compacted => self.work("the conversation was shortened\n"),
             RunEvent::Model(_)
@@ -56,6 +59,27 @@ impl Progress {
             | RunEvent::Steered { .. } => {}
         }
         Ok(())
+    }
+
+    /// Something that happens while code runs.
+    fn update(&mut self, update: CallUpdate) {
+        match update {
+            CallUpdate::Output { bytes, .. } => self.output(&bytes),
+            CallUpdate::Waiting { servers } => self.spinner.waits_for(&servers),
+            CallUpdate::CallBegan { server, tool, arguments, .. } => {
+                self.nested(&format!("→ {} {}", named(&server, &tool), plain(&arguments, MAX_SHOWN)));
+            }
+            CallUpdate::CallEnded { call: ToolCall { server, tool, code, ms, .. }, .. } => {
+                let outcome = code.map(|code| format!("failed: {}, ", plain(&code, MAX_SHOWN))).unwrap_or_default();
+                self.nested(&format!("← {} {outcome}{ms} ms", named(&server, &tool)));
+            }
+            // The question has the terminal for itself.
+            CallUpdate::Asked { .. } => self.spinner.stop(),
+            CallUpdate::Answered { .. } => {}
+            CallUpdate::Artifact(Artifact { path, mime, bytes, .. }) => {
+                self.work(&format!("  {} ({}, {bytes} bytes)\n", plain(&path, MAX_SHOWN), plain(&mime, MAX_SHOWN)));
+            }
+        }
     }
 
     pub(super) fn end(mut self) -> anyhow::Result<()> {
@@ -108,6 +132,14 @@ impl Progress {
         }
     }
 
+    /// A call that code makes.
+    fn nested(&mut self, text: &str) {
+        self.nested += 1;
+        if self.nested <= MAX_LINES {
+            self.work(&format!("  {text}\n"));
+        }
+    }
+
     fn call_ended(&mut self, output: &ToolOutput) {
         self.spinner.stop();
         let rest = std::mem::take(&mut self.output);
@@ -118,10 +150,18 @@ impl Progress {
         if more > 0 {
             self.work(&format!("  … {more} more lines\n"));
         }
+        let more = std::mem::take(&mut self.nested).saturating_sub(MAX_LINES);
+        if more > 0 {
+            self.work(&format!("  … {more} more lines about tool calls\n"));
+        }
         let text = output.parts.iter().find_map(|part| if let Part::Text { text } = part { Some(text) } else { None });
         let text = text.map(|text| plain(text, MAX_SHOWN)).unwrap_or_default();
         self.work(&format!("{} {text}\n", if output.is_error { "✗" } else { "✓" }));
     }
+}
+
+fn named(server: &str, tool: &str) -> String {
+    format!("{}.{}", plain(server, MAX_SHOWN), plain(tool, MAX_SHOWN))
 }
 
 fn plain_line(line: &str) -> String {

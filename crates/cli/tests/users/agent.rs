@@ -8,6 +8,7 @@ use coracle_testing::wait::eventually;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::io::Read as _;
+use std::path::Path;
 use std::process::Stdio;
 
 fn asked(text: &str) -> Value {
@@ -42,6 +43,94 @@ fn a_task_is_done_on_every_wire() {
         assert_eq!((&report["success"], &report["steps"]), (&json!(true), &json!(2)), "{api}: {report}");
         assert!(report["result"].as_str().unwrap().starts_with("It is 42"), "{api}: {report}");
     }
+}
+
+/// A model whose code calls tools and leaves an artifact.
+fn calls_tools() -> Library {
+    let code = "from servers.plain import echo, fail\necho(text='hi')\ntry:\n    fail(message='no')\nexcept Exception:\n    \
+                pass\nopen('/artifacts/note.txt', 'w').write('x')";
+    Library::single([vec![Step::call("execute_code", json!({"code": code}))], vec![Step::text("Done.")]])
+}
+
+/// Settings with the model and a server with tools.
+fn with_tools(model: &Playing, folder: &Path) -> String {
+    let script = folder.join("plain.py");
+    std::fs::write(&script, include_str!("../mcp/bridge/fixtures/plain.py")).unwrap();
+    let log = json!({"PLAIN_LOG": folder.join("plain.log")});
+    let plain = json!({"command": "/usr/bin/python3", "args": ["-I", script], "env": log});
+    format!("{}mcpServers: {}\n", model.settings("chat"), json!({"plain": plain}))
+}
+
+#[test]
+fn tool_calls_of_code_are_shown() {
+    let model = Playing::new(calls_tools());
+    let coracle = Coracle::new(As::current());
+    let settings = with_tools(&model, &coracle.workspace());
+    std::fs::write(coracle.workspace().join("coracle.yaml"), settings).unwrap();
+    let task = |more: &[&str]| {
+        let mut command = coracle.command();
+        command.current_dir(coracle.workspace()).stdin(Stdio::null()).args(["task", "Call tools."]);
+        let done = command.args(more).output().unwrap();
+        let (answer, work) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+        assert_eq!((done.status.code(), answer.trim()), (Some(0), "Done."), "{work}");
+        work.into_owned()
+    };
+    let work = task(&[]);
+    for expected in [
+        r#"  → plain.echo {"text":"hi"}"#,
+        "  ← plain.echo ",
+        r#"  → plain.fail {"message":"no"}"#,
+        "  ← plain.fail failed: tool_error, ",
+        "  /artifacts/note.txt (text/plain, 1 bytes)",
+    ] {
+        assert!(work.contains(expected), "{expected}: {work}");
+    }
+    assert!(!task(&["--quiet"]).contains("plain.echo"));
+
+    let site = Site::with_settings(As::current(), &[], &with_tools(&model, &coracle.workspace()));
+    let client = local_key(&site);
+    let mut body = asked("Call tools.");
+    assert!(!client.post("/v1/chat/completions", &body).text().contains("plain.echo"));
+    body["coracle"] = json!({"activity": "reasoning"});
+    let answer = client.post("/v1/chat/completions", &body).json();
+    let reasoning = answer["choices"][0]["message"]["reasoning_content"].as_str().unwrap();
+    assert!(reasoning.contains(r#"`plain.echo` {"text":"hi"}"#), "{reasoning}");
+}
+
+#[test]
+fn a_server_is_started_while_the_model_writes_the_code_that_uses_it() {
+    let code = Step::call("execute_code", json!({"code": "from servers.plain import echo\necho(text='hi')"}));
+    let turn = vec![Step::gate("before"), code, Step::gate("after")];
+    let model = Playing::new(Library::single([turn, vec![Step::text("Done.")]]));
+    let coracle = Coracle::new(As::current());
+    let folder = coracle.workspace();
+    std::fs::write(folder.join("coracle.yaml"), with_tools(&model, &folder)).unwrap();
+    let starts = || {
+        let log = std::fs::read_to_string(folder.join("plain.log")).unwrap_or_default();
+        log.lines().filter(|line| line.starts_with("start ")).count()
+    };
+    let gates = model.model.gates();
+    let task = || {
+        let mut command = coracle.command();
+        command.current_dir(&folder).args(["task", "Call a tool."]).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    // The first task learns the tools. Later ones do not start the server to list them.
+    gates.open("before");
+    gates.open("after");
+    assert!(task().wait_with_output().unwrap().status.success());
+    gates.close("before");
+    gates.close("after");
+    let known = starts();
+    let child = task();
+    model.runtime.block_on(gates.reached("before"));
+    assert_eq!(starts(), known);
+    gates.open("before");
+    model.runtime.block_on(gates.reached("after"));
+    eventually("the server is started before the answer is complete", || starts() == known + 1);
+    gates.open("after");
+    let done = child.wait_with_output().unwrap();
+    assert_eq!((done.status.code(), starts()), (Some(0), known + 1), "{done:?}");
 }
 
 #[test]

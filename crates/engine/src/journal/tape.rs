@@ -1,21 +1,16 @@
 //! Records the answers of the host to the calls of one execution.
 
-use crate::host_calls::{HostCallError, HostCalls, TOOL};
-use crate::json;
+use crate::call_log::{CallAnswer, digest, length};
+use crate::host_calls::{HostCallError, HostCalls};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use sha2::{Digest, Sha256};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Maximum length of an answer that is recorded.
-const MAX_ANSWER_BYTES: usize = 256 << 10;
 /// Maximum size of the recording of one execution; less than the store accepts.
 const MAX_TAPE_BYTES: usize = 1 << 20;
 /// Maximum size of an entry without its answer.
 const ENTRY_BYTES: usize = 1 << 10;
-/// Maximum length of a name that hostile code gave.
-const MAX_NAME_CHARS: usize = 200;
 
 /// One call and its answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,19 +20,7 @@ pub(crate) struct Taped {
     /// Digest of the parameters.
     pub(crate) digest: String,
     #[serde(flatten)]
-    pub(crate) said: Said,
-}
-
-/// The answer to a call.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Said {
-    /// The answer.
-    Answer(Value),
-    /// The call failed.
-    Error { code: String, message: String, retryable: bool },
-    /// The answer was too long to be recorded.
-    NotRecorded { bytes: usize },
+    pub(crate) said: CallAnswer,
 }
 
 /// Records answers while code runs.
@@ -91,32 +74,11 @@ impl Tape {
             kept.missed += 1;
             return;
         }
-        let bytes = match outcome {
-            Ok(answer) => usize::try_from(json::length(answer)).unwrap_or(usize::MAX),
-            Err(error) => error.message.len(),
-        };
-        let fits = bytes <= MAX_ANSWER_BYTES && kept.bytes + ENTRY_BYTES + bytes <= MAX_TAPE_BYTES;
-        let said = match outcome {
-            _ if !fits => Said::NotRecorded { bytes },
-            Ok(answer) => Said::Answer(answer.clone()),
-            Err(HostCallError { code, message, retryable }) => {
-                Said::Error { code: code.clone(), message: message.clone(), retryable: *retryable }
-            }
-        };
-        kept.bytes += ENTRY_BYTES + if fits { bytes } else { 0 };
+        let bytes = length(outcome.as_ref());
+        let said = CallAnswer::of(outcome.as_ref(), bytes, MAX_TAPE_BYTES - ENTRY_BYTES - kept.bytes);
+        kept.bytes += ENTRY_BYTES + if matches!(said, CallAnswer::NotRecorded { .. }) { 0 } else { bytes };
         kept.entries.push(Taped { what, digest, said });
     }
-}
-
-/// A readable name of a call, and the digest of its method and parameters.
-pub(crate) fn digest(method: &str, params: &Map<String, Value>) -> (String, String) {
-    let text = |name: &str| params.get(name).and_then(Value::as_str).unwrap_or_default();
-    let what = if method == TOOL { format!("{}.{}", text("server"), text("tool")) } else { method.to_owned() };
-    let mut hash = Sha256::new();
-    hash.update(method);
-    hash.update([0]);
-    json::hash(&mut hash, params);
-    (what.chars().take(MAX_NAME_CHARS).collect(), hex::encode(hash.finalize()))
 }
 
 #[derive(Debug)]
@@ -141,24 +103,9 @@ impl HostCalls for Recorder {
 
 #[cfg(test)]
 mod tests {
-    use super::{MAX_ANSWER_BYTES, Said, Tape, digest};
-    use serde_json::{Value, json};
-
-    #[test]
-    fn the_order_of_arguments_makes_no_difference_and_their_values_do() {
-        let of = |value: Value| digest("tool", value.as_object().unwrap());
-        let one = of(json!({"server": "s", "tool": "t", "arguments": {"a": 1, "b": {"c": 2, "d": 3}}}));
-        assert_eq!(one.0, "s.t");
-        assert_eq!(one, of(json!({"tool": "t", "server": "s", "arguments": {"b": {"d": 3, "c": 2}, "a": 1}})));
-        assert_ne!(one, of(json!({"tool": "t", "server": "s", "arguments": {"b": {"d": 3, "c": 2}, "a": 2}})));
-    }
-
-    #[test]
-    fn digests_of_recordings_stay_as_they_are() {
-        let params = json!({"tool": "t", "server": "s", "arguments": {"b": {"d": 3, "c": 2.5}, "a": "é\n"}});
-        let known = "66e32b685b7617c107170d7a0f9cb0439db717556171c4dcc47beaf5a30221b8";
-        assert_eq!(digest("tool", params.as_object().unwrap()).1, known);
-    }
+    use super::Tape;
+    use crate::call_log::{CallAnswer, MAX_ANSWER_BYTES};
+    use serde_json::json;
 
     #[test]
     fn what_is_too_long_is_marked_and_there_is_an_end_to_it() {
@@ -171,8 +118,8 @@ mod tests {
         let stored = tape.into_value();
         assert!(stored.to_string().len() < coracle_store::MAX_RECORDING_BYTES);
         let (entries, missed) = Tape::entries(&stored);
-        assert_eq!(entries[0].said, Said::NotRecorded { bytes: MAX_ANSWER_BYTES + 2 });
-        assert_eq!(entries[1].said, Said::Answer(json!(7)));
+        assert_eq!(entries[0].said, CallAnswer::NotRecorded { bytes: MAX_ANSWER_BYTES + 2 });
+        assert_eq!(entries[1].said, CallAnswer::Answer(json!(7)));
         assert_eq!(entries.len() as u64 + missed, 2_002);
         assert!(missed > 0);
     }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
@@ -154,6 +155,11 @@ impl FakeBackend {
         Arc::new(Self { folder: TempDir::new().unwrap(), scripts, lives })
     }
 
+    /// Returns the folder for artifacts of the sandbox with this number, from 1.
+    pub(crate) fn artifacts(&self, number: usize) -> PathBuf {
+        self.folder.path().join(number.to_string())
+    }
+
     /// Returns all sandboxes that were opened.
     pub(crate) fn lives(&self) -> Vec<Life> {
         self.lives.lock().unwrap().clone()
@@ -170,11 +176,12 @@ impl Backend for FakeBackend {
         let kill = CancellationToken::new();
         let (ending, ended) = watch::channel(None);
         let life = Life { kill: kill.clone(), ended };
-        let artifacts = {
+        let number = {
             let mut lives = self.lives.lock().unwrap();
             lives.push(life.clone());
-            self.folder.path().join(lives.len().to_string())
+            lives.len()
         };
+        let artifacts = self.artifacts(number);
         std::fs::create_dir(&artifacts).unwrap();
         let (channel, guest_channel) = duplex(STREAM_BYTES);
         let (stdout, guest_stdout) = duplex(STREAM_BYTES);

@@ -3,8 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod conversations;
+mod events;
 mod fake;
+mod lab;
 mod lies;
+mod logs;
 mod replies;
+mod resuming;
 mod search;
 mod tools;

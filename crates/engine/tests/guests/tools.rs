@@ -84,7 +84,7 @@ async fn calls(rules: Vec<Rule>, params: Vec<Value>) -> Outcome {
     Outcome { replies, execution, reached: reached.load(Ordering::SeqCst) }
 }
 
-fn to(server: &str, tool: &str, arguments: &Value) -> Value {
+pub(crate) fn to(server: &str, tool: &str, arguments: &Value) -> Value {
     json!({ "server": server, "tool": tool, "arguments": arguments })
 }
 

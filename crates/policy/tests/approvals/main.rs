@@ -3,10 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod approvers;
+mod doubts;
 mod remembered;
 mod waiting;
 
-use coracle_policy::{Approvals, Approver, Call, Grant, Policy, Refusal, Rule, Rules, ToolNames};
+use coracle_policy::{Approvals, Approver, Call, Doubt, Grant, Policy, Refusal, Rule, Rules, ToolNames};
 use coracle_store::{MemoryStore, Store};
 use coracle_types::{Decision, ExecutionId, ServerName, SessionId, Tool, ToolHints, UserId};
 use serde_json::{Value, json};
@@ -19,6 +20,7 @@ struct Caller {
     user: UserId,
     session: Option<SessionId>,
     execution: ExecutionId,
+    doubt: Option<Doubt>,
 }
 
 impl Caller {
@@ -28,6 +30,7 @@ impl Caller {
             user: UserId::new(user).unwrap(),
             session: session.map(|session| SessionId::new(session).unwrap()),
             execution: ExecutionId::new(execution).unwrap(),
+            doubt: None,
         }
     }
 
@@ -44,6 +47,7 @@ impl Caller {
             tool,
             names: &names,
             arguments,
+            doubt: self.doubt,
         };
         self.approvals.decide(call, approver).await
     }

@@ -7,16 +7,14 @@ use async_trait::async_trait;
 use coracle_agent::{AgentTools, CallUpdate, ToolOutput};
 use coracle_models::{Call, Part, ToolDefinition};
 use coracle_policy::Approver;
-use coracle_types::Event;
+use coracle_types::ServerName;
 use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock};
 use serde_json::{Map, Value};
+use std::collections::HashSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-
-/// Events of an execution that may wait to be passed on.
-const MAX_WAITING_EVENTS: usize = 64;
 
 /// The agent's tools for one user.
 #[derive(Clone)]
@@ -24,6 +22,8 @@ pub struct FrontendTools {
     frontend: Frontend,
     approver: Arc<dyn Approver>,
     definitions: Arc<[ToolDefinition]>,
+    /// Servers that were started because code that is being written names them.
+    anticipated: Arc<Mutex<HashSet<ServerName>>>,
 }
 
 impl FrontendTools {
@@ -35,7 +35,7 @@ impl FrontendTools {
             parameters: tool.input_schema.as_object().cloned().unwrap_or_default(),
             strict: None,
         });
-        Self { frontend, approver, definitions: definitions.collect() }
+        Self { frontend, approver, definitions: definitions.collect(), anticipated: Arc::default() }
     }
 
     /// The system prompt: how to work with code, and summaries of skills and servers.
@@ -52,21 +52,10 @@ impl FrontendTools {
         let wanted: CodeRequest =
             serde_json::from_value(arguments.into()).map_err(|error| format!("invalid arguments: {error}"))?;
         let mut request = wanted.into_request(&self.frontend)?;
-        let (sender, mut events) = mpsc::channel(MAX_WAITING_EVENTS);
-        request.events = Some(sender);
+        request.events = Some(updates.clone());
         request.cancel = cancel.child_token();
         request.approver = Arc::clone(&self.approver);
-        let passing = async {
-            while let Some(event) = events.recv().await {
-                let update = match event {
-                    Event::Output { stream, bytes } => CallUpdate::Output { stream, bytes },
-                    Event::Waiting { servers } => CallUpdate::Waiting { servers },
-                };
-                // Nobody has to listen.
-                let _ = updates.send(update).await;
-            }
-        };
-        let ((execution, output), ()) = tokio::join!(self.frontend.execute_with_output(request), passing);
+        let (execution, output) = self.frontend.execute_with_output(request).await;
         Ok(render::for_agent(&self.frontend, execution, &output).await)
     }
 }
@@ -85,6 +74,12 @@ impl AgentTools for FrontendTools {
 
     fn code_tool(&self) -> Option<(&str, &str)> {
         Some(("execute_code", "code"))
+    }
+
+    fn anticipate(&self, name: &str, so_far: &str, added: usize) {
+        let Some(toolbox) = self.frontend.toolbox().filter(|_| name == "execute_code") else { return };
+        let mut begun = self.anticipated.lock().unwrap_or_else(PoisonError::into_inner);
+        toolbox.anticipate(&self.frontend.user(), so_far, added, &mut begun);
     }
 
     async fn run(

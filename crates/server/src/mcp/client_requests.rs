@@ -4,7 +4,7 @@
 //! the question, and continues when the client calls again with the answer (`run.rs`).
 
 use async_trait::async_trait;
-use coracle_policy::{Answer, Approver, Question};
+use coracle_policy::{Answer, Approver, Doubt, Question};
 use coracle_types::{ServerName, is_hidden};
 use coracle_upstream::{Question as ReverseQuestion, QuestionKind, Refusal, Reverse};
 use rmcp::model::{InputRequest, ProtocolVersion};
@@ -171,9 +171,19 @@ fn visible(text: &str) -> String {
     text.chars().filter(|c| !is_hidden(*c)).collect()
 }
 
+/// Answers that every question offers, and how they are displayed.
+const ONCE: (&str, &str) = ("once", "Yes, once");
+const NO: (&str, &str) = ("no", "No");
+
 fn form(question: &Question) -> Value {
-    let Question { server, tool, description, arguments_preview, why, .. } = question;
-    let mut message = format!("May the code call {server}.{tool}?\nWith: {arguments_preview}");
+    let Question { server, tool, description, arguments_preview, why, doubt, .. } = question;
+    let (again, choices): (_, &[(&str, &str)]) = match doubt {
+        None => ("", &[ONCE, ("session", "Yes, for this session"), ("always", "Yes, always"), NO]),
+        Some(Doubt::Differs) => ("", &[ONCE, ("session", "Yes, for all calls of this execution"), NO]),
+        Some(Doubt::Unanswered | Doubt::AnswerNotKept) => (" again", &[("once", "Yes, call it again"), NO]),
+    };
+    let (answers, names): (Vec<&str>, Vec<&str>) = choices.iter().copied().unzip();
+    let mut message = format!("May the code call {server}.{tool}{again}?\nWith: {arguments_preview}");
     if !description.is_empty() {
         message = format!("{message}\nThe server says of it: {description}");
     }
@@ -186,8 +196,8 @@ fn form(question: &Question) -> Value {
                 "answer": {
                     "type": "string",
                     "title": "Answer",
-                    "enum": ["once", "session", "always", "no"],
-                    "enumNames": ["Yes, once", "Yes, for this session", "Yes, always", "No"],
+                    "enum": answers,
+                    "enumNames": names,
                 },
             },
             "required": ["answer"],
@@ -229,10 +239,13 @@ fn as_value<T: serde::Serialize>(answer: Result<T, rmcp::ServiceError>) -> Resul
 
 #[cfg(test)]
 mod tests {
-    use super::{attribute, attribute_all, said};
-    use coracle_policy::Answer;
-    use coracle_types::ServerName;
-    use serde_json::json;
+    use super::{attribute, attribute_all, form, said};
+    use async_trait::async_trait;
+    use coracle_policy::{Answer, Approvals, Approver, Call, Doubt, Policy, Question, ToolNames};
+    use coracle_store::MemoryStore;
+    use coracle_types::{ExecutionId, Schema, ServerName, Tool, ToolHints, UserId};
+    use serde_json::{Value, json};
+    use std::sync::{Arc, Mutex};
 
     #[test]
     fn a_question_names_its_server_and_has_no_hidden_characters() {
@@ -272,6 +285,57 @@ mod tests {
         let questions = &answer["inputRequests"];
         assert_eq!(questions["a"]["params"]["message"], "The MCP server git asks:\n> Name?");
         assert_eq!(questions["b"]["params"], json!({"messages": []}));
+    }
+
+    /// Keeps the form of the last question.
+    #[derive(Debug, Default)]
+    struct Shows(Mutex<Value>);
+
+    #[async_trait]
+    impl Approver for Shows {
+        async fn ask(&self, question: Question) -> Answer {
+            *self.0.lock().unwrap() = form(&question);
+            Answer::Refuse
+        }
+    }
+
+    #[tokio::test]
+    async fn a_form_says_why_it_is_shown_and_offers_what_makes_sense() {
+        let approvals = Approvals::new(Policy::default(), Arc::new(MemoryStore::new()));
+        let tool = Tool {
+            server: ServerName::new("bank").unwrap(),
+            name: "pay".to_owned(),
+            title: None,
+            description: String::new(),
+            input_schema: Schema::default(),
+            output_schema: None,
+            category: None,
+            hints: ToolHints { destructive: Some(true), ..ToolHints::default() },
+        };
+        for (doubt, headline, why, answers) in [
+            (None, "call bank.pay?", "marked as destructive", json!(["once", "session", "always", "no"])),
+            (Some(Doubt::Unanswered), "call bank.pay again?", "may have happened", json!(["once", "no"])),
+            (Some(Doubt::AnswerNotKept), "call bank.pay again?", "too long to keep", json!(["once", "no"])),
+            (Some(Doubt::Differs), "call bank.pay?", "it may repeat", json!(["once", "session", "no"])),
+        ] {
+            let shows = Shows::default();
+            let call = Call {
+                user: &UserId::local(),
+                session: None,
+                execution: &ExecutionId::new("e1").unwrap(),
+                tool: &tool,
+                names: &ToolNames::of_wire(&tool),
+                arguments: &json!({}),
+                doubt,
+            };
+            approvals.decide(call, &shows).await.unwrap_err();
+            let form = shows.0.lock().unwrap().clone();
+            let message = form["message"].as_str().unwrap();
+            assert!(message.contains(headline) && message.contains(why), "{doubt:?}: {message}");
+            let answer = &form["requestedSchema"]["properties"]["answer"];
+            assert_eq!(answer["enum"], answers, "{doubt:?}");
+            assert_eq!(answer["enumNames"].as_array().unwrap().len(), answers.as_array().unwrap().len());
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Progress notifications for a call, if the client wants them.
 
-use coracle_types::Event;
+use coracle_types::{Event, ToolCall};
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::{Peer, RequestContext, RoleServer};
 use std::time::Duration;
@@ -55,6 +55,10 @@ impl Progress {
     /// Uses the progress token of another request from now on.
     pub(crate) fn follow(&mut self, context: &RequestContext<RoleServer>) {
         self.token = context.meta.get_progress_token();
+        if self.token.is_none() {
+            // Otherwise the code would wait until its events are read.
+            self.source = Source::Nothing;
+        }
     }
 
     /// Sends at most one notification. Never returns if there is nothing to report.
@@ -68,15 +72,11 @@ impl Progress {
                     let due = if self.line.is_empty() { self.next + LONGEST - SHORTEST } else { self.next };
                     tokio::select! {
                         event = events.recv() => match event {
-                            Some(Event::Output { bytes, .. }) => {
-                                if let Some(line) = last_line(&bytes) {
+                            Some(event) => {
+                                if let Some(line) = message(&event) {
                                     self.line = line;
                                 }
                             }
-                            Some(Event::Waiting { servers }) if !servers.is_empty() => {
-                                self.line = format!("waiting for {} to start", servers.join(", "));
-                            }
-                            Some(Event::Waiting { .. }) => {}
                             None => return std::future::pending().await,
                         },
                         () = sleep_until(due) => break,
@@ -98,17 +98,44 @@ impl Progress {
     }
 }
 
+/// Returns what a notification says about an event.
+fn message(event: &Event) -> Option<String> {
+    let text = match event {
+        Event::Output { bytes, .. } => return last_line(bytes),
+        Event::Waiting { servers } if servers.is_empty() => return None,
+        Event::Waiting { servers } => format!("waiting for {} to start", servers.join(", ")),
+        Event::CallBegan { server, tool, .. } => format!("calling {server}.{tool}"),
+        Event::Asked { server, tool, .. } => format!("waiting for approval of {server}.{tool}"),
+        Event::Answered { .. } => return None,
+        Event::CallEnded { call, .. } => {
+            let ToolCall { server, tool, code, ms, .. } = call;
+            match code {
+                None => format!("{server}.{tool} answered after {ms} ms"),
+                Some(code) => format!("{server}.{tool} failed after {ms} ms: {code}"),
+            }
+        }
+        Event::Artifact(artifact) => format!("saved {}", artifact.path),
+    };
+    Some(shown(&text))
+}
+
 /// Returns the last line that is not blank, without control characters.
 fn last_line(bytes: &[u8]) -> Option<String> {
     let end = bytes.len().min(64 << 10);
     let text = String::from_utf8_lossy(bytes.get(bytes.len() - end..)?);
     let line = text.lines().rev().find(|line| !line.trim().is_empty())?;
-    Some(line.chars().filter(|c| !coracle_types::is_hidden(*c)).take(MAX_CHARS).collect())
+    Some(shown(line))
+}
+
+/// Shortens a text that contains untrusted parts, and removes control characters.
+fn shown(text: &str) -> String {
+    text.chars().filter(|c| !coracle_types::is_hidden(*c)).take(MAX_CHARS).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::last_line;
+    use super::{MAX_CHARS, last_line, message};
+    use coracle_types::{Event, ToolCall};
 
     #[test]
     fn the_last_line_is_reported() {
@@ -116,5 +143,33 @@ mod tests {
         assert_eq!(last_line(b"\x1b[31mred"), Some("[31mred".to_owned()));
         assert_eq!(last_line(b"  \n"), None);
         assert_eq!(last_line(&b"x".repeat(1 << 20)).unwrap().len(), 200);
+    }
+
+    #[test]
+    fn calls_are_reported_on_one_short_line() {
+        let began = |tool: &str| {
+            let (server, arguments) = ("git".to_owned(), "{}".to_owned());
+            message(&Event::CallBegan { number: 1, server, tool: tool.to_owned(), arguments })
+        };
+        assert_eq!(began("log").unwrap(), "calling git.log");
+        assert_eq!(began("l\u{1b}[2Ko\ng").unwrap(), "calling git.l[2Kog");
+        assert_eq!(began(&"x".repeat(1 << 16)).unwrap().len(), MAX_CHARS);
+        let ended = |code: Option<&str>| {
+            let (server, tool, code) = ("git".to_owned(), "log".to_owned(), code.map(str::to_owned));
+            let call = ToolCall {
+                server,
+                tool,
+                ok: code.is_none(),
+                code,
+                ms: 12,
+                bytes_in: 2,
+                bytes_out: 3,
+                start_ms: None,
+                replayed: false,
+            };
+            message(&Event::CallEnded { number: 1, call }).unwrap()
+        };
+        assert_eq!(ended(None), "git.log answered after 12 ms");
+        assert_eq!(ended(Some("timeout")), "git.log failed after 12 ms: timeout");
     }
 }

@@ -1,6 +1,7 @@
 //! Progress during a run, cancelled calls, and clients that disconnect.
 
 use super::driver::{GENERATIONS, Plan, Sdk, Up, assert_nothing_left, call, code, first, start, stdio, steps};
+use crate::lab::Bridge;
 use coracle_testing::each_user;
 use coracle_testing::harness::{As, Coracle};
 use coracle_testing::wait::eventually;
@@ -58,6 +59,21 @@ fn progress_is_reported_while_code_runs() {
             let outcomes = steps(server.clone(), mode, &[code(program)]);
             assert_eq!(outcomes[0]["progress"], json!(["part 0", "part 1", "part 2", "part 3", "part 4"]), "{mode}");
         }
+    }
+}
+
+#[test]
+fn tool_calls_are_reported_as_progress() {
+    let bridge = Bridge::new(first());
+    bridge.servers(&json!({ "plain": bridge.plain("plain") }));
+    let up = Up::start(&bridge.coracle, &[]);
+    // Notifications have a minimum interval, and only the last event in it is reported.
+    let program = "import time\nfrom servers.plain import crowd\ncrowd(ms=1500)\ntime.sleep(1.5)";
+    for mode in GENERATIONS {
+        let outcomes = steps(up.server(), mode, &[code(program)]);
+        let progress = outcomes[0]["progress"].to_string();
+        assert!(progress.contains("calling plain.crowd"), "{mode}: {progress}");
+        assert!(progress.contains("plain.crowd answered after "), "{mode}: {progress}");
     }
 }
 

@@ -6,7 +6,7 @@ use coracle_models::{Call, ModelEvent, Usage};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Maximum length of the output of one call that is shown as activity, in bytes.
+/// Maximum length of the output and calls of one execution that are shown as activity, in bytes.
 const MAX_SHOWN_OUTPUT: usize = 16 << 10;
 
 /// What all chunks of an answer have in common.
@@ -65,20 +65,35 @@ impl Deltas {
                 let calls = std::mem::take(&mut self.calls);
                 calls.into_values().filter_map(|(name, arguments)| self.seen(&call_text(&name, &arguments))).collect()
             }
-            RunEvent::CallUpdate { id, update: CallUpdate::Output { bytes, .. } } => {
-                let shown = self.shown.entry(id).or_default();
-                let room = MAX_SHOWN_OUTPUT.saturating_sub(*shown);
-                let text = String::from_utf8_lossy(&bytes[..bytes.len().min(room)]).into_owned();
-                *shown += bytes.len();
-                if text.is_empty() { Vec::new() } else { self.seen(&text).into_iter().collect() }
+            RunEvent::CallUpdate { id, update: CallUpdate::Output { bytes, .. } } => self.work(id, &bytes),
+            RunEvent::CallUpdate { id, update: CallUpdate::CallBegan { server, tool, arguments, .. } } => {
+                self.work(id, format!("\n`{server}.{tool}` {arguments}\n").as_bytes())
             }
-            RunEvent::Repeated { .. }
-            | RunEvent::CallUpdate { .. }
+            // Questions are answered elsewhere, and the model describes artifacts.
+            RunEvent::CallUpdate {
+                update:
+                    CallUpdate::Waiting { .. }
+                    | CallUpdate::Asked { .. }
+                    | CallUpdate::Answered { .. }
+                    | CallUpdate::CallEnded { .. }
+                    | CallUpdate::Artifact(_),
+                ..
+            }
+            | RunEvent::Repeated { .. }
             | RunEvent::CallStarted { .. }
             | RunEvent::CallEnded { .. }
             | RunEvent::Steered { .. }
             | RunEvent::Compacted => Vec::new(),
         }
+    }
+
+    /// Output and calls of code, up to a total length.
+    fn work(&mut self, id: String, bytes: &[u8]) -> Vec<Value> {
+        let shown = self.shown.entry(id).or_default();
+        let room = MAX_SHOWN_OUTPUT.saturating_sub(*shown);
+        let text = String::from_utf8_lossy(&bytes[..bytes.len().min(room)]).into_owned();
+        *shown += bytes.len();
+        if text.is_empty() { Vec::new() } else { self.seen(&text).into_iter().collect() }
     }
 
     fn text(&mut self, text: &str) -> Value {

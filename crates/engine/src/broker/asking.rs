@@ -1,0 +1,58 @@
+//! Questions about calls: the clock of the execution is paused while one is open, and its listener learns of it.
+
+use crate::clock::{Clock, Pause};
+use crate::listener::Listener;
+use async_trait::async_trait;
+use coracle_policy::{Answer, Approver, Question, QuestionId};
+use coracle_types::Event;
+use std::fmt;
+use std::sync::OnceLock;
+
+/// Asks about one call.
+pub(super) struct Asking<'a> {
+    approver: &'a dyn Approver,
+    clock: &'a Clock,
+    listener: &'a Listener,
+    /// Number of the call.
+    number: u64,
+    /// The question that the listener knows of.
+    asked: OnceLock<QuestionId>,
+}
+
+impl<'a> Asking<'a> {
+    pub(super) fn new(approver: &'a dyn Approver, clock: &'a Clock, listener: &'a Listener, number: u64) -> Self {
+        Self { approver, clock, listener, number, asked: OnceLock::new() }
+    }
+
+    /// Reports the decision, if there was a question.
+    pub(super) async fn decided(&self, allowed: bool) {
+        if let Some(question) = self.asked.get() {
+            self.listener.tell(Event::Answered { number: self.number, question: question.to_string(), allowed }).await;
+        }
+    }
+}
+
+#[async_trait]
+impl Approver for Asking<'_> {
+    async fn ask(&self, question: Question) -> Answer {
+        if self.listener.is_present() {
+            let event = Event::Asked {
+                number: self.number,
+                question: question.id.to_string(),
+                server: question.server.to_string(),
+                tool: question.tool.clone(),
+                why: question.why.clone(),
+            };
+            self.listener.tell(event).await;
+            let _ = self.asked.set(question.id.clone());
+        }
+        let _pause: Pause = self.clock.pause();
+        self.approver.ask(question).await
+    }
+}
+
+impl fmt::Debug for Asking<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.approver.fmt(f)
+    }
+}
