@@ -1,6 +1,7 @@
 //! The store in one SQLite file, for one machine. Any number of processes may have it open.
 
 mod accounts;
+mod approvals;
 mod artifacts;
 mod durable;
 mod fault;
@@ -9,6 +10,7 @@ mod life;
 mod readiness;
 mod rows;
 mod schema;
+mod token_use;
 mod vault;
 mod writer;
 

@@ -372,6 +372,7 @@ impl Accounts for SqliteStore {
 const RENAMES: &[&str] = &[
     "UPDATE users SET id = ?2 WHERE id = ?1",
     "UPDATE api_keys SET user_id = ?2 WHERE user_id = ?1",
+    "UPDATE approvals SET user_id = ?2 WHERE user_id = ?1",
     "UPDATE decisions SET user_id = ?2 WHERE user_id = ?1",
     "UPDATE executions SET user_id = ?2 WHERE user_id = ?1",
     "UPDATE sessions SET user_id = ?2 WHERE user_id = ?1",
@@ -379,6 +380,8 @@ const RENAMES: &[&str] = &[
     "UPDATE checkpoints SET user_id = ?2 WHERE user_id = ?1",
     "UPDATE artifacts SET user_id = ?2 WHERE user_id = ?1",
     "UPDATE artifact_versions SET user_id = ?2 WHERE user_id = ?1",
+    "DELETE FROM token_use WHERE user_id = ?2 AND user_id <> ?1",
+    "UPDATE token_use SET user_id = ?2 WHERE user_id = ?1",
 ];
 
 /// Every table with an owner, except the secrets, which are encrypted for it.
@@ -395,6 +398,7 @@ async fn has_data(connection: &mut SqliteConnection, id: &UserId) -> Result<bool
              OR EXISTS (SELECT 1 FROM sessions WHERE user_id = ?1)
              OR EXISTS (SELECT 1 FROM artifacts WHERE user_id = ?1)
              OR EXISTS (SELECT 1 FROM decisions WHERE user_id = ?1)
+             OR EXISTS (SELECT 1 FROM approvals WHERE user_id = ?1)
              OR EXISTS (SELECT 1 FROM secrets WHERE owner = ?2)",
     );
     found.bind(id.as_str()).bind(Owner::User(id.clone()).to_string()).fetch_one(connection).await
