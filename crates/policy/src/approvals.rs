@@ -127,6 +127,8 @@ impl Approvals {
             }
             Answer::Refuse => Err(Refusal::Refused),
             Answer::Nobody => Err(Refusal::nobody(verdict)),
+            Answer::TimedOut => Err(Refusal::timed_out(verdict)),
+            Answer::TooMany => Err(Refusal::TooManyQuestions),
         }
     }
 

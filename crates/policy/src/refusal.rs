@@ -25,6 +25,17 @@ pub enum Refusal {
         /// The configuration line that would allow the tool.
         allow_line: String,
     },
+    /// A person has to approve, and no one answered in time.
+    #[error("this call requires approval, and no one answered in time: {reason}")]
+    TimedOut {
+        /// Why a person has to approve.
+        reason: Reason,
+        /// The configuration line that would allow the tool.
+        allow_line: String,
+    },
+    /// A person has to approve, and has too many other questions to answer.
+    #[error("this call requires approval, and too many questions are already waiting for an answer")]
+    TooManyQuestions,
 }
 
 impl Refusal {
@@ -35,16 +46,21 @@ impl Refusal {
             Self::Remembered => "denied_for_good",
             Self::Refused => "denied_by_person",
             Self::NobodyToAsk { .. } => "denied_unasked",
+            Self::TimedOut { .. } => "denied_unanswered",
+            Self::TooManyQuestions => "denied_too_many",
         }
     }
 
     /// What the caller can do.
     pub fn hint(&self) -> String {
         match self {
-            Self::Denied { allow_line, .. } | Self::NobodyToAsk { allow_line, .. } => {
+            Self::Denied { allow_line, .. }
+            | Self::NobodyToAsk { allow_line, .. }
+            | Self::TimedOut { allow_line, .. } => {
                 format!("this configuration line would allow it: {allow_line}")
             }
             Self::Remembered => "the user can revoke the decision".to_owned(),
+            Self::TooManyQuestions => "make fewer calls at once, or answer the open questions first".to_owned(),
             Self::Refused => "continue without this call, or explain why it is needed".to_owned(),
         }
     }
@@ -55,5 +71,9 @@ impl Refusal {
 
     pub(crate) fn nobody(verdict: Verdict) -> Self {
         Self::NobodyToAsk { reason: verdict.reason, allow_line: verdict.allow_line }
+    }
+
+    pub(crate) fn timed_out(verdict: Verdict) -> Self {
+        Self::TimedOut { reason: verdict.reason, allow_line: verdict.allow_line }
     }
 }
