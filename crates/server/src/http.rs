@@ -19,6 +19,7 @@ mod sign_in;
 mod v1;
 
 use crate::agent::AgentOptions;
+use crate::approvals::OpenQuestions;
 use crate::gone::Gone;
 use crate::identity::Identity;
 use crate::mcp::Frontend;
@@ -98,6 +99,7 @@ struct App {
     auth: Arc<AuthState>,
     agent: Arc<AgentOptions>,
     continuations: Arc<v1::Continuations>,
+    questions: OpenQuestions,
     stop: CancellationToken,
 }
 
@@ -130,6 +132,8 @@ pub async fn serve_http(
     let manager = Arc::new(manager);
     let mcp = McpService::new(move || Ok(clients.clone()), Arc::clone(&manager), config);
     let auth = Arc::new(AuthState::new(&options.auth.unwrap_or_else(AuthOptions::local_only)));
+    let patience = Duration::from_secs(frontend.options.settings.policy.approval_seconds);
+    let questions = OpenQuestions::new(auth.people.clone(), patience, stop.clone());
     let app = App {
         frontend: frontend.clone(),
         mcp,
@@ -138,6 +142,7 @@ pub async fn serve_http(
         auth,
         agent: Arc::new(options.agent),
         continuations: Arc::default(),
+        questions,
         stop: stop.clone(),
     };
     let requires =

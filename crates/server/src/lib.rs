@@ -10,6 +10,7 @@
 //! implied by the connection.
 
 mod agent;
+mod approvals;
 mod gone;
 mod http;
 mod identity;
@@ -28,4 +29,6 @@ pub use mcp::{
 pub use profile::{Profile, UnknownProfile};
 pub use stdio::serve_stdio;
 pub use timestamp::Timestamp;
-pub use views::{AccountView, KeyView, SessionView, key_state};
+pub use views::{
+    AccountView, DecisionView, KeyView, ServerCondition, ServerTestView, ServerView, SessionView, key_state,
+};

@@ -43,7 +43,7 @@ execution:
   limits: { time: 2.5, memory_mb: 600, processes: 10, open_files: 64, file_mb: 1, workspace_mb: 5, workspace_files: 16,
     tmp_mb: 1, artifacts_mb: 1, output_bytes: 1024, output_tokens: 16, calls: 0 }
   microsandbox: { server_url: 'http://localhost:5555', api_key: x }
-policy: { tools: { '*': ask, github.*: allow, github.delete_*: deny } }
+policy: { tools: { '*': ask, github.*: allow, github.delete_*: deny }, approval_seconds: 60 }
 calls: { max_argument_bytes: 2048, max_result_bytes: 4096, concurrency: 4 }
 search: { embedder: { url: 'https://x/v1', model: m, api_key: k, api_version: '1', dimensions: 256 } }
 log: { level: info, file: coracle.log }
@@ -80,6 +80,7 @@ fn files_that_are_rejected_are_invalid() {
         "calls: { concurrency: 0 }",
         "search: { embedder: { dimensions: 0 } }",
         "policy: { tools: { '*': perhaps } }",
+        "policy: { approval_seconds: 0 }",
         "agent: { max_steps: 0 }",
         "agent: { daily_tokens: 5 }",
         "agent: { providers: { a/b: { url: 'http://x' } } }",

@@ -1,5 +1,6 @@
 //! Routes for files and artifacts, with two authenticated users.
 
+use crate::approvals::OpenQuestions;
 use crate::http::auth_state::{AuthOptions, AuthState};
 use crate::http::sessions::Sessions;
 use crate::http::{App, McpService};
@@ -9,6 +10,7 @@ use async_trait::async_trait;
 use axum::Extension;
 use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request, StatusCode};
+use coracle_accounts::People;
 use coracle_engine::{Engine, EngineConfig};
 use coracle_sandbox::{Backend, Sandbox, SandboxError, Spec};
 use coracle_store::{Artifacts as _, MemoryStore, NewArtifact};
@@ -86,6 +88,11 @@ impl Place {
             auth: Arc::new(AuthState::new(&AuthOptions::local_only())),
             agent: Arc::default(),
             continuations: Arc::default(),
+            questions: OpenQuestions::new(
+                People::new(Arc::<MemoryStore>::clone(&self.store)),
+                Duration::from_mins(1),
+                CancellationToken::new(),
+            ),
             stop: CancellationToken::new(),
         }
     }
