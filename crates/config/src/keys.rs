@@ -189,6 +189,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("agent.daily_tokens", RUN_TOKENS),
     key("agent.instructions", Kind::Text),
     key("agent.allow_image_urls", Kind::Truth),
+    key("agent.personal_keys", Kind::Truth),
 ];
 
 /// The key with this path.

@@ -20,9 +20,11 @@ mod v1;
 
 use crate::agent::AgentOptions;
 use crate::approvals::OpenQuestions;
+use crate::daily_tokens::within_daily_tokens;
 use crate::gone::Gone;
 use crate::identity::Identity;
 use crate::mcp::Frontend;
+use crate::personal_keys::PersonalKeys;
 pub use api::openapi_document;
 pub use auth_state::AuthOptions;
 use auth_state::AuthState;
@@ -36,7 +38,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
 use connections::{Answering, GoneGuard, Served};
-use coracle_models::Directory;
+use coracle_models::{ChoiceError, ChosenModel, Directory};
 use coracle_store::KeyScope;
 use coracle_types::UserId;
 use guard::Guard;
@@ -100,6 +102,7 @@ struct App {
     agent: Arc<AgentOptions>,
     continuations: Arc<v1::Continuations>,
     questions: OpenQuestions,
+    personal_keys: Arc<PersonalKeys>,
     stop: CancellationToken,
 }
 
@@ -143,6 +146,7 @@ pub async fn serve_http(
         agent: Arc::new(options.agent),
         continuations: Arc::default(),
         questions,
+        personal_keys: Arc::default(),
         stop: stop.clone(),
     };
     let requires =
@@ -257,6 +261,18 @@ async fn mcp_request(State(mut app): State<App>, caller: Identity, request: Requ
 impl App {
     fn models(&self) -> &Directory {
         &self.agent.models
+    }
+
+    /// Finds a model for a user: with the user's own key, or with the operator's within the daily limit of the user.
+    async fn model(&self, user: &UserId, name: Option<&str>) -> Result<Result<ChosenModel, ChoiceError>, ApiError> {
+        let own = self.personal_keys.directory(&self.agent, &self.auth.people, user).await?;
+        Ok(own.directory().find(name).map(|mut chosen| {
+            if !own.has_key(&chosen.provider_name) {
+                chosen.provider =
+                    within_daily_tokens(chosen.provider, &self.auth.people, user, self.agent.daily_tokens);
+            }
+            chosen
+        }))
     }
 
     /// Records a session that a client started with `initialize`.

@@ -11,17 +11,20 @@
 
 mod agent;
 mod approvals;
+mod daily_tokens;
 mod gone;
 mod http;
 mod identity;
 mod mcp;
 mod metrics;
+mod personal_keys;
 mod profile;
 mod stdio;
 mod timestamp;
 mod views;
 
 pub use agent::{AgentOptions, ProviderOptions};
+pub use daily_tokens::within_daily_tokens;
 pub use http::{AuthOptions, HttpOptions, openapi_document, serve_http};
 pub use mcp::{
     Frontend, FrontendOptions, FrontendTools, INSTRUCTIONS, OfferedTool, count_tokens, offered_tools, tool_names,

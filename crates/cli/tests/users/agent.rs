@@ -12,14 +12,14 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
 /// A model server on a runtime of its own.
-struct Playing {
+pub(crate) struct Playing {
     runtime: Runtime,
-    model: ScriptedModel,
+    pub(crate) model: ScriptedModel,
     url: String,
 }
 
 impl Playing {
-    fn new(library: Library) -> Self {
+    pub(crate) fn new(library: Library) -> Self {
         let runtime = Runtime::new().unwrap();
         let model = ScriptedModel::new(library).unwrap();
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
@@ -29,7 +29,7 @@ impl Playing {
     }
 
     /// Settings with this model on one of the wires.
-    fn settings(&self, api: &str) -> String {
+    pub(crate) fn settings(&self, api: &str) -> String {
         let url = &self.url;
         format!("agent:\n  default_model: lab/demo\n  providers:\n    lab: {{ url: '{url}', api: {api} }}\n")
     }
@@ -41,7 +41,7 @@ fn computes() -> Library {
     Library::single([vec![Step::text("I compute it."), code], vec![Step::text("It is {{result}}.")]])
 }
 
-fn asked(text: &str) -> Value {
+pub(crate) fn asked(text: &str) -> Value {
     json!({"model": "lab/demo", "messages": [{"role": "user", "content": text}]})
 }
 

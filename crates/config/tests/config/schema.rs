@@ -50,7 +50,7 @@ log: { level: info, file: coracle.log }
 agent: { default_model: gpt, azure_openai: { endpoint: 'https://x', api_key: k, api_version: '1', deployment: d },
   providers: { lab: { url: 'http://x/v1', api_key: k, api: chat, api_version: '1', code_fences: never,
     context_tokens: 8192, models: [a] }, ollama: , groq: {} }, max_steps: 5, max_calls: 5, max_run_tokens: 1000,
-  daily_tokens: 1000000, instructions: x, allow_image_urls: true }
+  daily_tokens: 1000000, instructions: x, allow_image_urls: true, personal_keys: true }
 mcpServers:
   one: { command: npx, args: [-y, x, 8080], env: { A: 1, B: true }, envFile: .env, cwd: /tmp, disabled: true }
   two: { type: streamable-http, url: 'https://x/mcp', headers: { A: b }, scope: shared, description: d, category: c,

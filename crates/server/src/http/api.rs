@@ -5,6 +5,7 @@ mod approvals;
 mod artifacts;
 mod content;
 mod executions;
+mod providers;
 mod servers;
 mod sessions;
 mod skills;
@@ -50,6 +51,7 @@ fn authenticated_routes() -> OpenApiRouter<App> {
         .merge(workspace::routes())
         .merge(artifacts::routes())
         .merge(approvals::routes())
+        .merge(providers::routes())
         .merge(servers::routes())
         .merge(tools::routes())
         .merge(accounts::routes())

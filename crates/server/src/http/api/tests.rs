@@ -88,6 +88,7 @@ impl Place {
             auth: Arc::new(AuthState::new(&AuthOptions::local_only())),
             agent: Arc::default(),
             continuations: Arc::default(),
+            personal_keys: Arc::default(),
             questions: OpenQuestions::new(
                 People::new(Arc::<MemoryStore>::clone(&self.store)),
                 Duration::from_mins(1),
