@@ -3,6 +3,9 @@
 //! Whatever runs code for a user can ask through [`OpenQuestions::approver`]. The questions are listed and answered over
 //! `/api/approvals`, and watched with [`OpenQuestions::changes`]. An answer is stored before it has an effect.
 
+#[cfg(test)]
+mod tests;
+
 use async_trait::async_trait;
 use coracle_accounts::People;
 use coracle_policy::{Answer, Approver, Question};

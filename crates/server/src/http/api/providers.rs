@@ -99,7 +99,10 @@ async fn put_key(
     Body(GivenKey { key }): Body<GivenKey>,
 ) -> Result<StatusCode, ApiError> {
     if !may_have_keys(&app, &caller) {
-        let message = "users cannot set keys of their own: the operator can allow it with agent.personal_keys";
+        let message = match caller.how {
+            How::Local => "without users, keys of providers are part of the settings or the environment",
+            _ => "users cannot set keys of their own: the operator can allow it with agent.personal_keys",
+        };
         return Err(ApiError::forbidden("personal_keys_disabled", message));
     }
     if !app.models().keyed().contains(name.as_str()) {
