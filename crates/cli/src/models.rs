@@ -33,6 +33,8 @@ pub(crate) fn agent_options(loaded: &Loaded) -> anyhow::Result<AgentOptions> {
             tokens: agent.max_run_tokens,
             context_tokens: None,
         },
+        daily_tokens: agent.daily_tokens,
+        allows_personal_keys: agent.personal_keys,
         allows_image_urls: agent.allow_image_urls,
         instructions: agent.instructions.clone().unwrap_or_default(),
         providers: loaded.providers.iter().map(|(name, provider)| (name.clone(), options(provider))).collect(),

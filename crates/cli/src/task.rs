@@ -12,10 +12,12 @@ use crate::terminal::Terminal;
 use crate::wiring::check;
 use anyhow::Context;
 use clap::Args;
+use coracle_accounts::People;
 use coracle_agent::{Agent, Ended, RunOutcome, RunRequest};
 use coracle_config::Loaded;
 use coracle_models::{ChoiceError, Item, ModelRequest, Part};
-use coracle_server::{AgentOptions, FrontendTools};
+use coracle_server::{AgentOptions, FrontendTools, within_daily_tokens};
+use coracle_types::UserId;
 use progress::Progress;
 use serde_json::{Value, json};
 use std::io::{IsTerminal, Read};
@@ -134,6 +136,8 @@ async fn work(
         require_full_isolation: false,
     };
     let serving = Serving::start(&frontend, loaded, None).await?;
+    let people = People::new(Arc::clone(&serving.store));
+    run.provider = within_daily_tokens(run.provider, &people, &UserId::local(), options.daily_tokens);
     let tools = FrontendTools::new(serving.frontend.clone(), Arc::new(Terminal::default()));
     run.request.instructions = options.instructions(&tools, "").await;
     let provider = model.split('/').next().unwrap_or_default();

@@ -3,7 +3,6 @@
 /// Settings that are read and checked, but have no effect in this version. Other tools have them, and their files must
 /// load.
 pub const WITHOUT_EFFECT: &[&str] = &[
-    "agent.daily_tokens",
     "execution.microsandbox.api_key",
     "execution.microsandbox.server_url",
     "execution.sandbox_image",
@@ -63,7 +62,10 @@ mod tests {
             "no code reads these settings: use them, or add them to WITHOUT_EFFECT"
         );
         // Control: the search can tell that a field is not used.
-        assert!(unused.contains("agent.daily_tokens") && unused.contains("execution.sandbox_image"), "{unused:?}");
+        assert!(
+            unused.contains("execution.microsandbox.server_url") && unused.contains("execution.sandbox_image"),
+            "{unused:?}"
+        );
     }
 
     /// Adds the names that follow a dot, outside of comments, literals and tests.

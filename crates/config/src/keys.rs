@@ -124,6 +124,7 @@ pub(crate) const KEYS: &[Key] = &[
     also("guardrails.max_execution_time", Kind::Seconds, &["GUARDRAILS_MAX_EXECUTION_TIME"]),
     also("guardrails.max_memory_mb", Kind::Whole(32, 1 << 20), &["GUARDRAILS_MAX_MEMORY_MB"]),
     key(TOOLS, Kind::Decisions),
+    key("policy.approval_seconds", Kind::Whole(1, 86_400)),
     key("calls.max_argument_bytes", BYTES),
     key("calls.max_result_bytes", BYTES),
     key("calls.concurrency", Kind::Whole(1, 1024)),
@@ -188,6 +189,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("agent.daily_tokens", RUN_TOKENS),
     key("agent.instructions", Kind::Text),
     key("agent.allow_image_urls", Kind::Truth),
+    key("agent.personal_keys", Kind::Truth),
 ];
 
 /// The key with this path.

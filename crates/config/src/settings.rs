@@ -77,7 +77,7 @@ impl Default for Guardrails {
 }
 
 /// Rules that allow or deny tool calls, or require confirmation.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {
     /// Decisions by tool pattern: `server.tool`, `server.*`, `server.delete_*` or `*`. The narrowest matching pattern
@@ -85,6 +85,15 @@ pub struct Policy {
     /// allowed.
     #[schemars(with = "BTreeMap<String, DecisionText>")]
     pub tools: BTreeMap<String, Decision>,
+    /// Maximum time to wait for a person who answers over HTTP, in seconds. After that, the call is refused.
+    #[schemars(range(min = 1, max = 86_400))]
+    pub approval_seconds: u64,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self { tools: BTreeMap::new(), approval_seconds: 600 }
+    }
 }
 
 /// Decision about a tool call.

@@ -236,7 +236,7 @@ impl Toolbox {
     }
 
     /// Returns the configured servers that cannot be used, each with the reason.
-    pub(crate) fn unusable(&self) -> &[(ServerName, String)] {
+    pub fn unusable(&self) -> &[(ServerName, String)] {
         &self.config.unusable
     }
 

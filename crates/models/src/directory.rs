@@ -7,7 +7,7 @@ use crate::messages::Messages;
 use crate::provider::ModelProvider;
 use crate::responses::Responses;
 use coracle_types::Secret;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The version of Anthropic's API.
@@ -158,6 +158,8 @@ pub struct DirectoryError {
 pub struct Directory {
     providers: BTreeMap<String, Arc<dyn ModelProvider>>,
     default_model: Option<String>,
+    /// The settings that the providers were made from.
+    settings: BTreeMap<String, ProviderSettings>,
 }
 
 impl Directory {
@@ -173,7 +175,28 @@ impl Directory {
                 providers.insert(name.clone(), provider);
             }
         }
-        Ok(Self { providers, default_model })
+        Ok(Self { providers, default_model, settings: settings.clone() })
+    }
+
+    /// The providers that can be used with another key: those in the settings, and those that Coracle knows and that
+    /// need one.
+    pub fn keyed(&self) -> BTreeSet<&str> {
+        let known = KNOWN.iter().filter(|known| known.needs_key).map(|known| known.name);
+        self.settings.keys().map(String::as_str).chain(known).collect()
+    }
+
+    /// The same providers, but with these keys for some of them. A provider that does not accept a key is left out.
+    pub fn with_keys(&self, keys: &BTreeMap<String, Secret>) -> Result<Self, DirectoryError> {
+        let mut providers = self.providers.clone();
+        for (name, key) in keys.iter().filter(|(name, _)| self.keyed().contains(name.as_str())) {
+            let settings = self.settings.get(name).cloned().unwrap_or_default();
+            let settings = ProviderSettings { api_key: Some(key.clone()), ..settings };
+            let built = build(name, &settings).map_err(|error| DirectoryError { provider: name.clone(), error })?;
+            if let Some(provider) = built {
+                providers.insert(name.clone(), provider);
+            }
+        }
+        Ok(Self { providers, default_model: self.default_model.clone(), settings: self.settings.clone() })
     }
 
     /// The providers by name.
@@ -342,6 +365,26 @@ mod tests {
     fn an_imitation_of_openai_is_asked_for_chat_completions() {
         let elsewhere = directory(&[("openai", at("http://gateway/v1"))], None);
         assert_eq!(found(&elsewhere, "gpt-5").2, "chat http://gateway/v1");
+    }
+
+    #[test]
+    fn another_key_is_used_for_known_and_configured_providers_only() {
+        let operators = directory(&[("lab", at("http://lab:8000/v1"))], Some("lab/x"));
+        let key = |name: &str| BTreeMap::from([(name.to_owned(), Secret::new("canary"))]);
+        assert_eq!(operators.find(Some("gpt-5")).unwrap().name(), "lab/gpt-5", "the only provider");
+        let own = operators.with_keys(&key("openai")).unwrap();
+        assert_eq!(found(&own, "gpt-5").2, "responses https://api.openai.com/v1");
+        assert_eq!(own.find(None).unwrap().name(), "lab/x");
+        let own = operators.with_keys(&key("lab")).unwrap();
+        assert!(!Arc::ptr_eq(&own.providers()["lab"], &operators.providers()["lab"]));
+        for unknown in ["ollama", "elsewhere"] {
+            assert!(!operators.keyed().contains(unknown), "{unknown}");
+            assert_eq!(operators.with_keys(&key(unknown)).unwrap().providers().len(), 1, "{unknown}");
+        }
+        let invalid = BTreeMap::from([("openai".to_owned(), Secret::new("two\nlines"))]);
+        assert_eq!(operators.with_keys(&invalid).unwrap_err().error, SettingsError::Key);
+        assert!(operators.keyed().contains("lab") && operators.keyed().contains("anthropic"));
+        assert!(!format!("{own:?}").contains("canary"));
     }
 
     #[test]

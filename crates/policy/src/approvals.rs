@@ -133,6 +133,8 @@ impl Approvals {
             }
             Answer::Refuse => Err(Refusal::Refused),
             Answer::Nobody => Err(Refusal::nobody(verdict)),
+            Answer::TimedOut => Err(Refusal::timed_out(verdict)),
+            Answer::TooMany => Err(Refusal::TooManyQuestions),
         }
     }
 

@@ -15,13 +15,18 @@ pub enum Answer {
     Refuse,
     /// There is no one to ask.
     Nobody,
+    /// No one answered in time.
+    TimedOut,
+    /// Too many other questions are waiting for the person.
+    TooMany,
 }
 
 /// A way to ask a person.
 ///
-/// Contract: any number of questions may be open at once, and each gets its own answer. There is no time-out; that is
-/// up to the caller. Dropping the future withdraws the question: it is no longer displayed, and a late answer has no
-/// effect. If the person goes away, the answer is [`Answer::Nobody`]. Only an action of a person counts as a yes.
+/// Contract: any number of questions may be open at once, and each gets its own answer. Callers need no time-out: an
+/// approver that limits the time or the number of open questions answers [`Answer::TimedOut`] or [`Answer::TooMany`].
+/// Dropping the future withdraws the question: it is no longer displayed, and a late answer has no effect. If the person
+/// goes away, the answer is [`Answer::Nobody`]. Only an action of a person counts as a yes.
 #[async_trait]
 pub trait Approver: Send + Sync + fmt::Debug {
     /// Displays the question and waits for the answer.

@@ -33,6 +33,17 @@ pub enum Refusal {
         /// Whether a person said no. Otherwise, no one answered.
         was_refused: bool,
     },
+    /// A person has to approve, and no one answered in time.
+    #[error("this call requires approval, and no one answered in time: {reason}")]
+    TimedOut {
+        /// Why a person has to approve.
+        reason: Reason,
+        /// The configuration line that would allow the tool.
+        allow_line: String,
+    },
+    /// A person has to approve, and has too many other questions to answer.
+    #[error("this call requires approval, and too many questions are already waiting for an answer")]
+    TooManyQuestions,
 }
 
 impl Refusal {
@@ -44,16 +55,21 @@ impl Refusal {
             Self::Refused => "denied_by_person",
             Self::NobodyToAsk { .. } => "denied_unasked",
             Self::InDoubt { doubt, .. } => doubt.code(),
+            Self::TimedOut { .. } => "denied_unanswered",
+            Self::TooManyQuestions => "denied_too_many",
         }
     }
 
     /// What the caller can do.
     pub fn hint(&self) -> String {
         match self {
-            Self::Denied { allow_line, .. } | Self::NobodyToAsk { allow_line, .. } => {
+            Self::Denied { allow_line, .. }
+            | Self::NobodyToAsk { allow_line, .. }
+            | Self::TimedOut { allow_line, .. } => {
                 format!("this configuration line would allow it: {allow_line}")
             }
             Self::Remembered => "the user can revoke the decision".to_owned(),
+            Self::TooManyQuestions => "make fewer calls at once, or answer the open questions first".to_owned(),
             Self::Refused => "continue without this call, or explain why it is needed".to_owned(),
             Self::InDoubt { .. } => {
                 "find out with a tool that only reads what has happened, and continue from there".to_owned()
@@ -67,5 +83,9 @@ impl Refusal {
 
     pub(crate) fn nobody(verdict: Verdict) -> Self {
         Self::NobodyToAsk { reason: verdict.reason, allow_line: verdict.allow_line }
+    }
+
+    pub(crate) fn timed_out(verdict: Verdict) -> Self {
+        Self::TimedOut { reason: verdict.reason, allow_line: verdict.allow_line }
     }
 }

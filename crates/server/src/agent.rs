@@ -17,6 +17,10 @@ pub struct AgentOptions {
     pub local_key: Option<Secret>,
     /// The limits of one run.
     pub limits: RunLimits,
+    /// Maximum number of tokens per user and day.
+    pub daily_tokens: Option<u64>,
+    /// Whether users who sign in may use their own keys of providers.
+    pub allows_personal_keys: bool,
     /// Text to add to the system prompt.
     pub instructions: String,
     /// Whether requests may name addresses of images, which the provider then fetches.

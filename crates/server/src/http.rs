@@ -19,9 +19,12 @@ mod sign_in;
 mod v1;
 
 use crate::agent::AgentOptions;
+use crate::approvals::OpenQuestions;
+use crate::daily_tokens::within_daily_tokens;
 use crate::gone::Gone;
 use crate::identity::Identity;
 use crate::mcp::Frontend;
+use crate::personal_keys::PersonalKeys;
 pub use api::openapi_document;
 pub use auth_state::AuthOptions;
 use auth_state::AuthState;
@@ -35,7 +38,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
 use connections::{Answering, GoneGuard, Served};
-use coracle_models::Directory;
+use coracle_models::{ChoiceError, ChosenModel, Directory};
 use coracle_runs::RunService;
 use coracle_store::KeyScope;
 use coracle_types::UserId;
@@ -100,6 +103,8 @@ struct App {
     agent: Arc<AgentOptions>,
     continuations: Arc<v1::Continuations>,
     runs: RunService,
+    questions: OpenQuestions,
+    personal_keys: Arc<PersonalKeys>,
     stop: CancellationToken,
 }
 
@@ -132,6 +137,8 @@ pub async fn serve_http(
     let manager = Arc::new(manager);
     let mcp = McpService::new(move || Ok(clients.clone()), Arc::clone(&manager), config);
     let auth = Arc::new(AuthState::new(&options.auth.unwrap_or_else(AuthOptions::local_only)));
+    let patience = Duration::from_secs(frontend.options.settings.policy.approval_seconds);
+    let questions = OpenQuestions::new(auth.people.clone(), patience, stop.clone());
     let agent = frontend.start_agent(options.agent, &stop);
     let app = App {
         frontend: frontend.clone(),
@@ -142,6 +149,8 @@ pub async fn serve_http(
         agent: Arc::clone(&agent.options),
         continuations: Arc::default(),
         runs: agent.runs.clone(),
+        questions,
+        personal_keys: Arc::default(),
         stop: stop.clone(),
     };
     let requires =
@@ -256,6 +265,18 @@ async fn mcp_request(State(mut app): State<App>, caller: Identity, request: Requ
 impl App {
     fn models(&self) -> &Directory {
         &self.agent.models
+    }
+
+    /// Finds a model for a user: with the user's own key, or with the operator's within the daily limit of the user.
+    async fn model(&self, user: &UserId, name: Option<&str>) -> Result<Result<ChosenModel, ChoiceError>, ApiError> {
+        let own = self.personal_keys.directory(&self.agent, &self.auth.people, user).await?;
+        Ok(own.directory().find(name).map(|mut chosen| {
+            if !own.has_key(&chosen.provider_name) {
+                chosen.provider =
+                    within_daily_tokens(chosen.provider, &self.auth.people, user, self.agent.daily_tokens);
+            }
+            chosen
+        }))
     }
 
     /// Records a session that a client started with `initialize`.

@@ -84,6 +84,14 @@ impl Identity {
         }
     }
 
+    /// The credential of the request, for the log of approvals. Reveals no secret.
+    pub(crate) fn credential(&self) -> String {
+        match &self.how {
+            How::Key { id, .. } => format!("key {id}"),
+            how => how.word().to_owned(),
+        }
+    }
+
     /// Whether the identity grants a scope. The scope `admin` also requires the role.
     pub(crate) fn may(&self, scope: KeyScope) -> bool {
         self.scopes.contains(&scope) && (scope != KeyScope::Admin || self.role == Role::Admin)

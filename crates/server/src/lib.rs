@@ -10,11 +10,14 @@
 //! implied by the connection.
 
 mod agent;
+mod approvals;
+mod daily_tokens;
 mod gone;
 mod http;
 mod identity;
 mod mcp;
 mod metrics;
+mod personal_keys;
 mod profile;
 mod runs;
 mod stdio;
@@ -22,6 +25,7 @@ mod timestamp;
 mod views;
 
 pub use agent::{AgentOptions, ProviderOptions};
+pub use daily_tokens::within_daily_tokens;
 pub use http::{AuthOptions, HttpOptions, openapi_document, serve_http};
 pub use mcp::{
     Frontend, FrontendOptions, FrontendTools, INSTRUCTIONS, OfferedTool, count_tokens, offered_tools, tool_names,
@@ -29,4 +33,6 @@ pub use mcp::{
 pub use profile::{Profile, UnknownProfile};
 pub use stdio::serve_stdio;
 pub use timestamp::Timestamp;
-pub use views::{AccountView, KeyView, SessionView, key_state};
+pub use views::{
+    AccountView, DecisionView, KeyView, ServerCondition, ServerTestView, ServerView, SessionView, key_state,
+};

@@ -1,9 +1,18 @@
-//! The JSON of sessions, accounts and API keys: the same in `/api` and in the `--json` output of commands.
+//! The JSON of sessions, accounts, API keys and more: the same in `/api` and in the `--json` output of commands.
+
+mod approvals;
+mod decisions;
+mod server_test;
+mod servers;
 
 use crate::timestamp::Timestamp;
+pub(crate) use approvals::ApprovalView;
 use coracle_accounts::is_good;
 use coracle_store::{ApiKey, KeyScope, SessionRecord, User};
+pub use decisions::DecisionView;
 use serde::Serialize;
+pub use server_test::ServerTestView;
+pub use servers::{ServerCondition, ServerView};
 use std::time::SystemTime;
 use utoipa::ToSchema;
 use utoipa::openapi::{Array, ObjectBuilder, Type};
@@ -92,7 +101,7 @@ pub struct KeyView {
     id: String,
     /// Key name, chosen by the owner
     name: String,
-    /// Key scopes: any of `mcp`, `api`, `admin` and `metrics`
+    /// Key scopes: any of `mcp`, `api`, `admin`, `metrics` and `approve`
     #[schema(schema_with = scopes)]
     scopes: Vec<&'static str>,
     /// Key state: `active`, `expired` or `revoked`

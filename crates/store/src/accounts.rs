@@ -56,11 +56,14 @@ pub enum KeyScope {
     Admin,
     /// Use of `/metrics`.
     Metrics,
+    /// Answering questions whether a tool may be called, which is otherwise a person's act. Keys do not have it by
+    /// default.
+    Approve,
 }
 
 impl KeyScope {
     /// All scopes.
-    pub const ALL: [Self; 4] = [Self::Mcp, Self::Api, Self::Admin, Self::Metrics];
+    pub const ALL: [Self; 5] = [Self::Mcp, Self::Api, Self::Admin, Self::Metrics, Self::Approve];
 
     /// The scope as a string.
     pub fn as_str(self) -> &'static str {
@@ -69,6 +72,7 @@ impl KeyScope {
             Self::Api => "api",
             Self::Admin => "admin",
             Self::Metrics => "metrics",
+            Self::Approve => "approve",
         }
     }
 }
@@ -78,7 +82,8 @@ impl FromStr for KeyScope {
 
     fn from_str(text: &str) -> Result<Self, UnknownWord> {
         let known = Self::ALL.into_iter().find(|scope| scope.as_str() == text);
-        known.ok_or_else(|| UnknownWord { text: text.chars().take(64).collect(), known: "mcp, api, admin or metrics" })
+        let known_words = "mcp, api, admin, metrics or approve";
+        known.ok_or_else(|| UnknownWord { text: text.chars().take(64).collect(), known: known_words })
     }
 }
 
@@ -220,7 +225,7 @@ pub trait Accounts: Send + Sync + fmt::Debug {
     async fn has_users(&self) -> Result<bool, StoreError>;
 
     /// Whether there is any data under this name besides an account: executions, sessions, artifacts, decisions,
-    /// secrets.
+    /// approvals, secrets.
     async fn has_data(&self, id: &UserId) -> Result<bool, StoreError>;
 
     /// Renames a user with their data, and ends their browser sessions and links. The new name must be free. If the old

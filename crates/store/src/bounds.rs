@@ -88,7 +88,7 @@ pub(crate) fn lost() -> Value {
     })
 }
 
-fn within(what: &'static str, bytes: usize, max: usize) -> Result<(), StoreError> {
+pub(crate) fn within(what: &'static str, bytes: usize, max: usize) -> Result<(), StoreError> {
     if bytes <= max { Ok(()) } else { Err(StoreError::TooLarge { what, bytes, max }) }
 }
 

@@ -9,6 +9,7 @@
 //! there are secrets that only it can decrypt.
 
 mod accounts;
+mod approvals;
 mod artifacts;
 mod backup;
 mod blobs;
@@ -27,11 +28,13 @@ mod runs;
 mod seal;
 mod sqlite;
 mod store;
+mod token_use;
 
 pub use accounts::{
     Accounts, ApiKey, Belongings, BrowserSession, ForeignIdentity, KeyScope, MAX_ACCOUNT_TEXT_BYTES, Renamed, Role,
     SignInLink, TokenDigest, UnknownWord, User,
 };
+pub use approvals::{ApprovalLog, ApprovalOutcome, ApprovalRecord, KEPT_APPROVALS, MAX_APPROVAL_TEXT_BYTES};
 pub use artifacts::{
     ArtifactRecord, ArtifactUsage, ArtifactVersion, Artifacts, LEAST_CHARGE, MAX_VERSIONS, NewArtifact,
 };
@@ -60,3 +63,4 @@ pub use runs::{
 };
 pub use sqlite::SqliteStore;
 pub use store::Store;
+pub use token_use::{Day, KEPT_TOKEN_DAYS, MAX_DAY_TOKENS, TokenUse};

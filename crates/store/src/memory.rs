@@ -1,11 +1,15 @@
 mod accounts;
+mod approvals;
 mod artifacts;
 mod executions;
 mod journal;
 mod runs;
+mod token_use;
 
 use crate::moment::kept;
-use crate::{ExecutionRecord, Kept, ListedTools, Owner, Shape, Store, StoreError, ToolDecision, bounds};
+use crate::{
+    ApprovalRecord, Day, ExecutionRecord, Kept, ListedTools, Owner, Shape, Store, StoreError, ToolDecision, bounds,
+};
 use async_trait::async_trait;
 use coracle_types::{ExecutionId, Secret, ServerName, UserId};
 use executions::Executions;
@@ -31,6 +35,9 @@ struct State {
     secrets: BTreeMap<(Owner, String), Secret>,
     artifacts: artifacts::Shelves,
     executions: BTreeMap<UserId, Executions>,
+    /// Those that ended last first.
+    approvals: BTreeMap<UserId, Vec<ApprovalRecord>>,
+    tokens: BTreeMap<UserId, BTreeMap<Day, u64>>,
 }
 
 impl MemoryStore {
@@ -135,6 +142,8 @@ impl Store for MemoryStore {
             state.secrets.retain(|(whose, _), _| *whose != owner);
             state.artifacts.remove(user);
             state.executions.remove(user);
+            state.approvals.remove(user);
+            state.tokens.remove(user);
         }
         self.log.lock().unwrap_or_else(PoisonError::into_inner).remove(user);
         self.all_runs().remove(user);

@@ -10,6 +10,8 @@ pub(crate) const MIGRATIONS: &[(i64, &str, &str)] = &[
     (6, "key makers", include_str!("../migrations/0006_key_makers.sql")),
     (7, "task numbers", include_str!("../migrations/0007_task_numbers.sql")),
     (8, "runs", include_str!("../migrations/0008_runs.sql")),
+    (9, "approvals", include_str!("../migrations/0009_approvals.sql")),
+    (10, "token use", include_str!("../migrations/0010_token_use.sql")),
 ];
 
 /// The newest schema version that this version supports.

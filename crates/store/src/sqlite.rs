@@ -1,6 +1,7 @@
 //! The store in one SQLite file, for one machine. Any number of processes may have it open.
 
 mod accounts;
+mod approvals;
 mod artifacts;
 mod durable;
 mod fault;
@@ -10,6 +11,7 @@ mod readiness;
 mod rows;
 mod runs;
 mod schema;
+mod token_use;
 mod vault;
 mod writer;
 

@@ -1,5 +1,6 @@
 use crate::{
-    Accounts, Artifacts, ExecutionRecord, Journal, Kept, ListedTools, Owner, Runs, Shape, StoreError, ToolDecision,
+    Accounts, ApprovalLog, Artifacts, ExecutionRecord, Journal, Kept, ListedTools, Owner, Runs, Shape, StoreError,
+    TokenUse, ToolDecision,
 };
 use async_trait::async_trait;
 use coracle_types::{ExecutionId, Secret, ServerName, UserId};
@@ -17,7 +18,9 @@ use std::fmt;
 /// - values beyond a limit of this crate are rejected with [`StoreError::TooLarge`], without any change;
 /// - names of tools and secrets can be any text without `\0` that is not empty, and are compared byte by byte.
 #[async_trait]
-pub trait Store: Accounts + Artifacts + Journal + Runs + Send + Sync + fmt::Debug {
+pub trait Store:
+    Accounts + ApprovalLog + Artifacts + Journal + Runs + TokenUse + Send + Sync + fmt::Debug
+{
     /// Stores the tools that a server has listed.
     async fn put_tools(&self, owner: &Owner, server: &ServerName, listed: &ListedTools) -> Result<(), StoreError>;
 
@@ -64,8 +67,8 @@ pub trait Store: Accounts + Artifacts + Journal + Runs + Send + Sync + fmt::Debu
     async fn forget_server(&self, server: &ServerName) -> Result<(), StoreError>;
 
     /// Deletes a user and all data of the user: the account with its keys, sessions and links, decisions, tools and
-    /// shapes of their servers, secrets, executions, the log of sessions, conversations with their runs, and the index of
-    /// artifacts. A later user with
+    /// shapes of their servers, secrets, executions, the logs of sessions and approvals, conversations with their runs,
+    /// and the index of artifacts. A later user with
     /// this name starts with nothing. Returns whether there was an account.
     async fn delete_user(&self, user: &UserId) -> Result<bool, StoreError>;
 

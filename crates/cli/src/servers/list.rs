@@ -6,9 +6,8 @@ use crate::wiring::{Purpose, runtime, store, toolbox};
 use anyhow::Context;
 use clap::Args;
 use coracle_config::{Loaded, McpServer};
-use coracle_server::Timestamp;
+use coracle_server::{ServerCondition, ServerView};
 use coracle_types::{Scope, ServerName, UserId};
-use serde::Serialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -30,39 +29,10 @@ pub(super) struct ListArguments {
     json: bool,
 }
 
-/// Row of the table, without credentials.
-#[derive(Debug, Serialize)]
-struct Row {
-    name: String,
-    transport: Value,
-    scope: Scope,
-    origin: String,
-    state: State,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tools: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    listed_at: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    problem: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    hint: Option<String>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum State {
-    Listed,
-    NotListed,
-    /// The server failed to start recently.
-    Failed,
-    SwitchedOff,
-    CannotBeUsed,
-}
-
 pub(super) fn run(arguments: &ListArguments, config: Option<&Path>) -> anyhow::Result<Status> {
     let loaded = load_for_servers(config, Vec::new())?;
     let listed = if loaded.servers.is_empty() { BTreeMap::new() } else { runtime()?.block_on(listed(&loaded))? };
-    let rows: Vec<Row> =
+    let rows: Vec<ServerView> =
         loaded.settings.mcp_servers.iter().map(|(name, entry)| row(name, entry, &loaded, &listed)).collect();
     let text = if arguments.json {
         json(&rows)?
@@ -71,12 +41,17 @@ pub(super) fn run(arguments: &ListArguments, config: Option<&Path>) -> anyhow::R
         String::new()
     } else {
         let mut text = columns(rows.iter().map(|row| {
-            [plain(&row.name, MAX_NAME), transport_line(&row.transport), scope(row.scope).to_owned(), state(row)]
+            [
+                plain(&row.name, MAX_NAME),
+                row.transport.as_ref().map(transport_line).unwrap_or_default(),
+                scope(row.scope).to_owned(),
+                state(row),
+            ]
         }));
         for problem in &loaded.server_problems {
             text = text + "\n" + &told(problem) + "\n";
         }
-        for row in rows.iter().filter(|row| row.state == State::Failed) {
+        for row in rows.iter().filter(|row| row.state == ServerCondition::Failed) {
             let (problem, hint) = (row.problem.as_deref().unwrap_or_default(), row.hint.as_deref().unwrap_or_default());
             let told = format!("server {}: {problem}", row.name);
             let _ = write!(text, "\n{}\n  hint: {}\n", plain(&told, MAX_PROBLEM), plain(hint, MAX_PROBLEM));
@@ -103,25 +78,31 @@ async fn listed(loaded: &Loaded) -> anyhow::Result<BTreeMap<ServerName, (usize, 
     Ok(listed)
 }
 
-fn row(name: &str, entry: &McpServer, loaded: &Loaded, listed: &BTreeMap<ServerName, (usize, SystemTime)>) -> Row {
+fn row(
+    name: &str,
+    entry: &McpServer,
+    loaded: &Loaded,
+    listed: &BTreeMap<ServerName, (usize, SystemTime)>,
+) -> ServerView {
     let problem = loaded.server_problems.iter().find(|problem| problem.name == name);
     let last = ServerName::new(name).ok().and_then(|name| listed.get(&name));
     let spec = loaded.servers.iter().find(|spec| spec.name.as_str() == name);
     let failure = spec.and_then(recent);
     let state = match (problem, last) {
-        _ if entry.disabled => State::SwitchedOff,
-        (Some(_), _) => State::CannotBeUsed,
-        (None, _) if failure.is_some() => State::Failed,
-        (None, Some(_)) => State::Listed,
-        (None, None) => State::NotListed,
+        _ if entry.disabled => ServerCondition::SwitchedOff,
+        (Some(_), _) => ServerCondition::CannotBeUsed,
+        (None, _) if failure.is_some() => ServerCondition::Failed,
+        (None, Some(_)) => ServerCondition::Listed,
+        (None, None) => ServerCondition::NotListed,
     };
     let origin = loaded.origins.get(&format!("mcpServers.{name}")).cloned().unwrap_or_default();
-    Row {
+    ServerView {
         name: name.to_owned(),
-        transport: transport(entry),
+        transport: Some(transport(entry)),
         scope: entry.scope.unwrap_or(Scope::User),
-        origin: origin.to_string(),
+        origin: Some(origin.to_string()),
         state,
+        connection: None,
         tools: last.map(|(count, _)| *count),
         listed_at: last.map(|(_, at)| (*at).into()),
         hint: problem
@@ -135,13 +116,7 @@ fn row(name: &str, entry: &McpServer, loaded: &Loaded, listed: &BTreeMap<ServerN
 
 /// Transport of a server according to its entry, with credentials hidden.
 pub(super) fn transport(entry: &McpServer) -> Value {
-    let mut shown: Value = serde_json::from_str(&entry.masked_json()).unwrap_or_default();
-    if let Value::Object(fields) = &mut shown {
-        fields.retain(|key, _| {
-            matches!(key.as_str(), "type" | "command" | "args" | "url" | "env" | "headers" | "cwd" | "envFile")
-        });
-    }
-    shown
+    ServerView::transport_of(entry)
 }
 
 /// Transport on one short line: the command or the URL.
@@ -166,13 +141,13 @@ fn scope(scope: Scope) -> &'static str {
     }
 }
 
-fn state(row: &Row) -> String {
+fn state(row: &ServerView) -> String {
     match row.state {
-        State::SwitchedOff => "disabled".to_owned(),
-        State::CannotBeUsed => "cannot be used".to_owned(),
-        State::NotListed => "tools not listed yet".to_owned(),
-        State::Failed => "failed to start".to_owned(),
-        State::Listed => {
+        ServerCondition::SwitchedOff => "disabled".to_owned(),
+        ServerCondition::CannotBeUsed => "cannot be used".to_owned(),
+        ServerCondition::NotListed => "tools not listed yet".to_owned(),
+        ServerCondition::Failed => "failed to start".to_owned(),
+        ServerCondition::Listed => {
             let age = row.listed_at.and_then(|at| SystemTime::from(at).elapsed().ok()).unwrap_or_default();
             format!("{}, listed {}", counted(row.tools.unwrap_or_default(), "tool"), ago(age))
         }

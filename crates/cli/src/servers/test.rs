@@ -6,18 +6,18 @@ use crate::wiring::{Purpose, cancellable, store, toolbox};
 use anyhow::Context;
 use clap::Args;
 use coracle_config::Loaded;
-use coracle_engine::{Toolbox, without_effect};
+use coracle_engine::without_effect;
+use coracle_server::ServerTestView;
 use coracle_types::{ServerName, UserId};
-use coracle_upstream::{PassedEnvironment, ServerInfo, ServerState, UpstreamError};
+use coracle_upstream::PassedEnvironment;
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
-use serde::Serialize;
 use serde_json::Map;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::task::JoinSet;
 
 /// Maximum length of a server's description of itself, in characters.
@@ -38,51 +38,21 @@ pub(super) struct TestArguments {
     json: bool,
 }
 
-/// Result for one server.
-#[derive(Debug, Serialize)]
-struct Outcome {
-    name: String,
-    ok: bool,
-    ms: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tools: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    protocol: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    server: Option<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    warnings: Vec<String>,
-    /// Names of the environment variables that the server gets, without their values.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    environment: Vec<String>,
-    /// Names of the variables that are withheld.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    withheld: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    code: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    hint: Option<String>,
-}
-
-impl Outcome {
-    /// Records the environment that the server got.
-    fn passed(&mut self, environment: PassedEnvironment) {
-        self.warnings.extend(environment.hint());
-        (self.environment, self.withheld) = (environment.passed, environment.withheld);
-    }
+/// Records the environment that the server got.
+fn passed(outcome: &mut ServerTestView, environment: PassedEnvironment) {
+    outcome.warnings.extend(environment.hint());
+    (outcome.environment, outcome.withheld) = (environment.passed, environment.withheld);
 }
 
 pub(super) fn run(arguments: &TestArguments, config: Option<&Path>) -> anyhow::Result<Status> {
     let mut loaded = load_for_servers(config, Vec::new())?;
-    let mut outcomes: BTreeMap<String, Outcome> = BTreeMap::new();
+    let mut outcomes: BTreeMap<String, ServerTestView> = BTreeMap::new();
     for problem in &loaded.server_problems {
         let (name, fault) = (problem.name.clone(), &problem.fault);
         if arguments.names.is_empty() || arguments.names.contains(&name) {
             outcomes.insert(
                 name.clone(),
-                failed(name, Duration::ZERO, fault.code(), fault.to_string(), Some(fault.hint())),
+                ServerTestView::failed(name, Duration::ZERO, fault.code(), fault.to_string(), Some(fault.hint())),
             );
         }
     }
@@ -100,20 +70,20 @@ pub(super) fn run(arguments: &TestArguments, config: Option<&Path>) -> anyhow::R
         let tested = cancellable(test_all(&loaded))?;
         outcomes.extend(tested.into_iter().map(|outcome| (outcome.name.clone(), outcome)));
     }
-    let outcomes: Vec<Outcome> = outcomes.into_values().collect();
+    let outcomes: Vec<ServerTestView> = outcomes.into_values().collect();
     let text = if arguments.json { json(&outcomes)? } else { render(&outcomes) };
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(if outcomes.iter().all(|outcome| outcome.ok) { Status::Success } else { Status::Failed })
 }
 
 /// Tests all servers in parallel.
-async fn test_all(loaded: &Loaded) -> anyhow::Result<Vec<Outcome>> {
+async fn test_all(loaded: &Loaded) -> anyhow::Result<Vec<ServerTestView>> {
     let toolbox = toolbox(loaded, store().await?, Map::new(), Purpose::Test)?;
     let mut waiting: Vec<ServerName> = loaded.servers.iter().map(|spec| spec.name.clone()).collect();
     let mut tests = JoinSet::new();
     for name in waiting.clone() {
         let toolbox = Arc::clone(&toolbox);
-        tests.spawn(async move { test(&toolbox, &name).await });
+        tests.spawn(async move { ServerTestView::of(&toolbox, &UserId::local(), &name).await });
     }
     let progress = ProgressBar::new_spinner().with_finish(ProgressFinish::AndClear);
     let progress = progress.with_style(ProgressStyle::with_template("{spinner} {wide_msg}")?);
@@ -125,7 +95,7 @@ async fn test_all(loaded: &Loaded) -> anyhow::Result<Vec<Outcome>> {
         let Some(outcome) = tests.join_next().await else { break };
         let mut outcome = outcome.context("cannot test a server")?;
         if let Some(spec) = loaded.servers.iter().find(|spec| spec.name.as_str() == outcome.name) {
-            outcome.passed(PassedEnvironment::of(spec));
+            passed(&mut outcome, PassedEnvironment::of(spec));
         }
         waiting.retain(|name| name.as_str() != outcome.name);
         outcomes.push(outcome);
@@ -139,74 +109,7 @@ async fn test_all(loaded: &Loaded) -> anyhow::Result<Vec<Outcome>> {
     Ok(outcomes)
 }
 
-async fn test(toolbox: &Toolbox, name: &ServerName) -> Outcome {
-    let begun = Instant::now();
-    let user = UserId::local();
-    let listed = toolbox.refresh(&user, name).await;
-    let took = begun.elapsed();
-    let list = match listed {
-        Ok(list) => list,
-        Err(error) => {
-            // The hint of these errors would suggest this command.
-            let hint = error.hint().filter(|_| !matches!(error, UpstreamError::Unavailable { .. }));
-            return failed(name.to_string(), took, error.code(), error.to_string(), hint);
-        }
-    };
-    let info = toolbox.upstream().status(&user).into_iter().find_map(|status| match status.state {
-        ServerState::Ready(info) if status.name == *name => Some(info),
-        _ => None,
-    });
-    let info = info.unwrap_or_default();
-    let warning = |warning: &coracle_upstream::ToolWarning| {
-        let left_out = if warning.kept { "" } else { "; it is ignored" };
-        format!("tool {:?}: {}{left_out}", warning.tool, warning.problem)
-    };
-    Outcome {
-        name: name.to_string(),
-        ok: true,
-        ms: milliseconds(took),
-        tools: Some(list.tools.len()),
-        server: described(&info),
-        protocol: Some(info.protocol),
-        warnings: list.warnings.iter().map(warning).collect(),
-        environment: Vec::new(),
-        withheld: Vec::new(),
-        code: None,
-        reason: None,
-        hint: None,
-    }
-}
-
-fn described(info: &ServerInfo) -> Option<String> {
-    let name = info.name.as_ref()?;
-    Some(match &info.version {
-        Some(version) => format!("{name} {version}"),
-        None => name.clone(),
-    })
-}
-
-fn failed(name: String, took: Duration, code: &'static str, reason: String, hint: Option<String>) -> Outcome {
-    Outcome {
-        name,
-        ok: false,
-        ms: milliseconds(took),
-        tools: None,
-        protocol: None,
-        server: None,
-        warnings: Vec::new(),
-        environment: Vec::new(),
-        withheld: Vec::new(),
-        code: Some(code),
-        reason: Some(reason),
-        hint,
-    }
-}
-
-fn milliseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn render(outcomes: &[Outcome]) -> String {
+fn render(outcomes: &[ServerTestView]) -> String {
     let mut text = String::new();
     for outcome in outcomes {
         let (mark, name) = (if outcome.ok { "✓" } else { "✗" }, plain(&outcome.name, MAX_WORDS));

@@ -2,9 +2,8 @@ use crate::output::{columns, json, plain};
 use crate::status::{Mistake, Status};
 use crate::wiring::{runtime, store};
 use clap::Args;
-use coracle_server::Timestamp;
+use coracle_server::DecisionView;
 use coracle_types::{Decision, ServerName, UserId};
-use serde::Serialize;
 use std::io::Write;
 
 /// Maximum length of a printed tool name in characters.
@@ -28,25 +27,9 @@ pub(super) struct ForgetArguments {
     tool: String,
 }
 
-#[derive(Debug, Serialize)]
-struct Row {
-    server: ServerName,
-    tool: String,
-    decision: Decision,
-    decided_at: Timestamp,
-}
-
 pub(super) fn list(arguments: &DecisionsArguments) -> anyhow::Result<Status> {
     let decisions = runtime()?.block_on(async { anyhow::Ok(store().await?.decisions(&UserId::local()).await?) })?;
-    let rows: Vec<Row> = decisions
-        .into_iter()
-        .map(|decision| Row {
-            server: decision.server,
-            tool: decision.tool,
-            decision: decision.decision,
-            decided_at: decision.decided_at.into(),
-        })
-        .collect();
+    let rows: Vec<DecisionView> = decisions.into_iter().map(DecisionView::from).collect();
     let text = if arguments.json {
         json(&rows)?
     } else {

@@ -40,7 +40,7 @@ struct AddArguments {
     #[arg(long)]
     name: String,
 
-    /// Scopes of the key, separated by commas: mcp, api, admin, metrics.
+    /// Scopes of the key, separated by commas: mcp, api, admin, metrics, approve.
     #[arg(long = "scope", value_name = "SCOPE,…", value_delimiter = ',', default_value = "mcp,api", value_parser = KeyScope::from_str)]
     scopes: Vec<KeyScope>,
 

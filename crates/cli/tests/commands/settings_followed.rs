@@ -269,7 +269,6 @@ fn settings_without_effect_cause_a_warning() {
     for (settings, key) in [
         ("execution:\n  sandbox_image: x\n", "execution.sandbox_image"),
         ("guardrails:\n  security_checks: false\n", "guardrails.security_checks"),
-        ("agent:\n  daily_tokens: 5000\n", "agent.daily_tokens"),
     ] {
         place.put("coracle.yaml", settings);
         let said = place.run(&["exec", "-c", "print(1)"]);

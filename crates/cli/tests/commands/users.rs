@@ -129,7 +129,7 @@ fn keys_are_printed_once_and_revoked() {
     assert!(listed.contains("mcp, api") && listed.contains("in 89 days") && !listed.contains(secret), "{listed}");
     for (arguments, complaint) in [
         (&["users", "keys", "add", "bob", "--name", "x", "--scope", "admin"][..], "bob is not an admin"),
-        (&["users", "keys", "add", "bob", "--name", "x", "--scope", "all"], "use mcp, api, admin or metrics"),
+        (&["users", "keys", "add", "bob", "--name", "x", "--scope", "all"], "use mcp, api, admin, metrics or approve"),
         (&["users", "keys", "add", "bob", "--name", "x", "--expires", "soon"], "90d, 12h or 30m"),
         (&["users", "keys", "revoke", "key-none"], "there is no key"),
     ] {

@@ -11,7 +11,7 @@ use std::io::Read as _;
 use std::path::Path;
 use std::process::Stdio;
 
-fn asked(text: &str) -> Value {
+pub(crate) fn asked(text: &str) -> Value {
     json!({"model": "lab/demo", "messages": [{"role": "user", "content": text}]})
 }
 

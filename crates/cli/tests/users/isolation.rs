@@ -205,6 +205,11 @@ fn tries(client: &Client, other: &str, theirs: &Own, paths: &[String]) -> Vec<(S
         ("GET", "/api/artifacts".to_owned()),
         ("GET", "/api/sessions".to_owned()),
         ("GET", "/api/executions".to_owned()),
+        ("GET", "/api/approvals".to_owned()),
+        ("GET", "/api/decisions".to_owned()),
+        ("GET", "/api/servers".to_owned()),
+        ("GET", "/api/tools".to_owned()),
+        ("GET", "/api/providers".to_owned()),
         ("GET", "/api/users".to_owned()),
         ("GET", format!("/api/users/{other}")),
     ] {

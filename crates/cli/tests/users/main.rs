@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
 mod agent;
+mod agent_limits;
 mod data_folder;
 mod document;
 mod durability;

@@ -1,7 +1,8 @@
-//! Sessions, accounts and keys have the same JSON in `/api` and in the output of commands.
+//! Sessions, accounts, keys, servers, tools and decisions have the same JSON in `/api` and in the output of commands.
 
 use crate::site::Site;
 use coracle_testing::harness::As;
+use coracle_testing::wait::eventually;
 use serde_json::{Value, json};
 
 /// Whether a text is a moment such as `2026-11-17T22:13:51.250Z`.
@@ -41,6 +42,62 @@ fn the_api_and_commands_print_the_same_json() {
     let listed = printed(&["users", "keys", "list", "boss", "--json"]);
     assert_eq!(without("last_used", listed), without("last_used", keys["keys"].clone()));
     assert_eq!((&keys["keys"][0]["state"], &keys["keys"][0]["active"]), (&json!("active"), &json!(true)), "{keys}");
+}
+
+/// A server of which the tool `wipe` is marked as destructive.
+const PLAIN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mcp/bridge/fixtures/plain.py");
+
+#[test]
+fn servers_and_tools_are_the_same_over_http_and_in_commands() {
+    let entry = json!({ "command": "/usr/bin/python3", "args": ["-I", PLAIN] });
+    let off = json!({ "command": "x", "disabled": true });
+    let broken = json!({ "command": "${NO_SUCH_VARIABLE}" });
+    let settings = json!({ "mcpServers": { "broken": broken, "off": off, "plain": entry } });
+    let mut site = Site::with_settings(As::current(), &[], &settings.to_string());
+    let client = site.client_with("none");
+    let tested = client.post("/api/servers/plain/test", &json!({})).json();
+    assert_eq!((&tested["ok"], &tested["tools"]), (&json!(true), &json!(11)), "{tested}");
+    let servers = client.get("/api/servers").json();
+    let tools = client.get("/api/tools").json();
+    let found = client.get("/api/tools/search?query=remove+something&limit=3").json();
+    let shown = client.get("/api/tools/plain/wipe").json();
+    // The local user allows a tool permanently.
+    let call = {
+        let client = client.clone();
+        let body = json!({ "arguments": { "what": "x" } });
+        std::thread::spawn(move || client.post("/api/tools/plain/wipe/call", &body))
+    };
+    let mut open = json!(null);
+    eventually("there is a question", || {
+        open = client.get("/api/approvals?state=open").json()["approvals"][0].clone();
+        open.is_object()
+    });
+    let id = open["id"].as_str().unwrap();
+    let answered = client.post(&format!("/api/approvals/{id}"), &json!({ "decision": "always" }));
+    assert_eq!((answered.status, &answered.json()["answered_by"]), (200, &json!("local")), "{}", answered.text());
+    assert_eq!(call.join().unwrap().status, 200);
+    let decisions = client.get("/api/decisions").json();
+    site.stop();
+
+    let printed = |words: &[&str]| -> Value { serde_json::from_str(&site.run(words)).unwrap() };
+    let listed = without("origin", printed(&["servers", "list", "--json"]));
+    let mut served = servers["servers"].clone();
+    assert_eq!(served[2].as_object_mut().unwrap().remove("connection"), Some(json!("ready")));
+    let names = |list: &Value| -> Vec<(Value, Value)> {
+        list.as_array().unwrap().iter().map(|one| (one["name"].clone(), one["state"].clone())).collect()
+    };
+    assert_eq!(names(&listed), names(&served));
+    assert_eq!((&listed[1], &listed[2]), (&served[1], &served[2]));
+    assert!(served[0]["problem"].as_str().unwrap().contains("NO_SUCH_VARIABLE"), "{served}");
+    assert_eq!(printed(&["tools", "list", "--json"]), tools["tools"]);
+    assert_eq!(printed(&["tools", "search", "remove", "something", "--limit", "3", "--json"]), found["tools"]);
+    let definition = printed(&["tools", "show", "plain.wipe", "--level", "full"]);
+    for (name, value) in definition.as_object().unwrap() {
+        assert_eq!(&shown[name], value, "{name}");
+    }
+    assert_eq!(shown["policy"]["decision"], "ask");
+    assert_eq!(printed(&["tools", "decisions", "--json"]), decisions["decisions"]);
+    assert_eq!(decisions["decisions"][0]["tool"], "wipe");
 }
 
 /// A list without a field whose value may have changed between two reads.

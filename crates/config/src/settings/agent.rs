@@ -28,13 +28,17 @@ pub struct Agent {
     /// Maximum number of tokens in one run, input and output together.
     #[schemars(range(min = 1_000, max = 1_000_000_000_000_u64))]
     pub max_run_tokens: u64,
-    /// Maximum number of tokens per user and day, input and output together. Has no effect in this version.
+    /// Maximum number of tokens per user and day (UTC), input and output together. Further requests to a model are
+    /// refused, those under way are completed.
     #[schemars(range(min = 1_000, max = 1_000_000_000_000_u64))]
     pub daily_tokens: Option<u64>,
     /// Text to add to the system prompt.
     pub instructions: Option<String>,
     /// Pass the addresses of images in requests on to the model's provider, which downloads them.
     pub allow_image_urls: bool,
+    /// Let users who sign in set their own API keys of providers, with `PUT /api/providers/{name}/key`. They are used
+    /// instead of the operator's, and `daily_tokens` does not apply to them.
+    pub personal_keys: bool,
 }
 
 impl Default for Agent {
@@ -49,6 +53,7 @@ impl Default for Agent {
             daily_tokens: None,
             instructions: None,
             allow_image_urls: false,
+            personal_keys: false,
         }
     }
 }

@@ -43,14 +43,14 @@ execution:
   limits: { time: 2.5, memory_mb: 600, processes: 10, open_files: 64, file_mb: 1, workspace_mb: 5, workspace_files: 16,
     tmp_mb: 1, artifacts_mb: 1, output_bytes: 1024, output_tokens: 16, calls: 0 }
   microsandbox: { server_url: 'http://localhost:5555', api_key: x }
-policy: { tools: { '*': ask, github.*: allow, github.delete_*: deny } }
+policy: { tools: { '*': ask, github.*: allow, github.delete_*: deny }, approval_seconds: 60 }
 calls: { max_argument_bytes: 2048, max_result_bytes: 4096, concurrency: 4 }
 search: { embedder: { url: 'https://x/v1', model: m, api_key: k, api_version: '1', dimensions: 256 } }
 log: { level: info, file: coracle.log }
 agent: { default_model: gpt, azure_openai: { endpoint: 'https://x', api_key: k, api_version: '1', deployment: d },
   providers: { lab: { url: 'http://x/v1', api_key: k, api: chat, api_version: '1', code_fences: never,
     context_tokens: 8192, models: [a] }, ollama: , groq: {} }, max_steps: 5, max_calls: 5, max_run_tokens: 1000,
-  daily_tokens: 1000000, instructions: x, allow_image_urls: true }
+  daily_tokens: 1000000, instructions: x, allow_image_urls: true, personal_keys: true }
 mcpServers:
   one: { command: npx, args: [-y, x, 8080], env: { A: 1, B: true }, envFile: .env, cwd: /tmp, disabled: true }
   two: { type: streamable-http, url: 'https://x/mcp', headers: { A: b }, scope: shared, description: d, category: c,
@@ -80,6 +80,7 @@ fn files_that_are_rejected_are_invalid() {
         "calls: { concurrency: 0 }",
         "search: { embedder: { dimensions: 0 } }",
         "policy: { tools: { '*': perhaps } }",
+        "policy: { approval_seconds: 0 }",
         "agent: { max_steps: 0 }",
         "agent: { daily_tokens: 5 }",
         "agent: { providers: { a/b: { url: 'http://x' } } }",

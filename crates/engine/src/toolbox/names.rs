@@ -2,8 +2,8 @@
 
 use super::Toolbox;
 use coracle_catalog::{CodeName, server_names, tool_names};
-use coracle_policy::{KnownServer, Naming, Pattern, Rule, Spellings, ToolNames};
-use coracle_types::{ServerName, UserId};
+use coracle_policy::{KnownServer, Naming, Pattern, Rule, Spellings, ToolNames, Verdict};
+use coracle_types::{ServerName, Tool, UserId};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -46,6 +46,11 @@ impl Toolbox {
             server: of_server.unwrap_or_else(|| on_wire(server.as_str())),
             tool: of_tool.unwrap_or_else(|| on_wire(tool)),
         }
+    }
+
+    /// Returns what the policy decides about a tool, before any person is asked.
+    pub fn verdict(&self, user: &UserId, tool: &Tool) -> Verdict {
+        self.approvals.policy().decide(tool, &self.names(user, &tool.server, &tool.name))
     }
 
     /// Returns the policy rules that match no tool, although all servers that they apply to have listed their tools,

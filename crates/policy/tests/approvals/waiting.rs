@@ -175,3 +175,25 @@ async fn if_the_person_goes_away_the_call_is_refused() {
     approver.answer(&questions[0], Answer::Nobody);
     assert_eq!(waiting.await.unwrap().unwrap_err().code(), "denied_unasked");
 }
+
+#[tokio::test]
+async fn a_question_that_gets_no_answer_is_refused_with_the_reason() {
+    let (approvals, _) = approvals(&[]);
+    let ann = Caller::new(&approvals, "ann", None, "e1");
+    let approver = Arc::new(ManualApprover::default());
+    for (answer, code, said) in [
+        (Answer::TimedOut, "denied_unanswered", "no one answered in time"),
+        (Answer::TooMany, "denied_too_many", "too many questions"),
+    ] {
+        let waiting = start(&ann, &destructive("git", "reset"), &approver);
+        let questions = approver.questions(1).await;
+        approver.answer(&questions[0], answer);
+        let refusal = waiting.await.unwrap().unwrap_err();
+        assert_eq!(refusal.code(), code);
+        assert!(refusal.to_string().contains(said) && !refusal.hint().is_empty(), "{refusal}");
+    }
+    let waiting = start(&ann, &destructive("git", "reset"), &approver);
+    let questions = approver.questions(1).await;
+    approver.answer(&questions[0], Answer::Once);
+    assert_eq!(waiting.await.unwrap(), Ok(Grant::Once), "the control");
+}

@@ -1,13 +1,18 @@
 //! The HTTP API under `/api`, with its OpenAPI document.
 
 mod accounts;
+mod approvals;
 mod artifacts;
 mod content;
 mod executions;
+mod providers;
+mod servers;
 mod sessions;
 mod skills;
 #[cfg(test)]
 mod tests;
+mod tool_calls;
+mod tools;
 mod workspace;
 
 use super::App;
@@ -30,7 +35,7 @@ use utoipa_axum::router::OpenApiRouter;
 #[openapi(
     info(
         title = "Coracle",
-        description = "Run code that calls tools in a sandbox, and manage its results, sessions, skills and files.",
+        description = "Run code that calls tools in a sandbox, and manage its results, sessions, skills, files, tools and approvals.",
         license(name = "Apache-2.0")
     ),
     components(schemas(Problem))
@@ -45,6 +50,10 @@ fn authenticated_routes() -> OpenApiRouter<App> {
         .merge(skills::routes())
         .merge(workspace::routes())
         .merge(artifacts::routes())
+        .merge(approvals::routes())
+        .merge(providers::routes())
+        .merge(servers::routes())
+        .merge(tools::routes())
         .merge(accounts::routes())
 }
 

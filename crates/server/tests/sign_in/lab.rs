@@ -3,14 +3,17 @@
 use async_trait::async_trait;
 use coracle_accounts::{KeyMaker, People, user_name};
 use coracle_config::{Oidc, Settings};
-use coracle_engine::{Engine, EngineConfig};
+use coracle_engine::{CallCaps, Engine, EngineConfig, Toolbox, ToolboxConfig};
+use coracle_policy::{Rule, Rules};
 use coracle_sandbox::{Backend, Sandbox, SandboxError, Spec};
 use coracle_server::{AuthOptions, Frontend, FrontendOptions, HttpOptions, Profile, serve_http};
 use coracle_store::{KeyScope, MemoryStore, Role, Store, User};
-use coracle_types::{Secret, UserId};
+use coracle_types::{Decision, Secret, ServerName, ServerSpec, UserId};
+use coracle_upstream::{Options, Upstream};
 use reqwest::header::{HeaderMap, LOCATION, SET_COOKIE};
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
@@ -40,7 +43,7 @@ pub(crate) struct Lab {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) http: Client,
     stop: CancellationToken,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Lab {
@@ -59,13 +62,25 @@ impl Lab {
     }
 
     pub(crate) fn start_on(listener: TcpListener, change: impl FnOnce(&mut AuthOptions)) -> Self {
+        Self::start_with(listener, Settings::default(), |_| Vec::new(), change)
+    }
+
+    /// Starts with these settings, and with servers that may write to a folder.
+    pub(crate) fn start_with(
+        listener: TcpListener,
+        settings: Settings,
+        servers: impl FnOnce(&Path) -> Vec<ServerSpec>,
+        change: impl FnOnce(&mut AuthOptions),
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let people = People::new(Arc::clone(&store)).with_workspaces(folder.path());
         let config = EngineConfig { workspaces: folder.path().to_owned(), session_idle: Duration::from_mins(1) };
-        let engine = Engine::new(config, Arc::new(NoSandbox), Arc::clone(&store), None);
-        let options =
-            FrontendOptions { profile: Profile::Full, settings: Settings::default(), ..FrontendOptions::default() };
+        let servers = servers(folder.path());
+        let toolbox =
+            (!servers.is_empty()).then(|| toolbox(servers, &settings, folder.path().join("cache"), Arc::clone(&store)));
+        let engine = Engine::new(config, Arc::new(NoSandbox), Arc::clone(&store), toolbox);
+        let options = FrontendOptions { profile: Profile::Full, settings, ..FrontendOptions::default() };
         let frontend = Frontend::new(engine, options).unwrap();
         let mut auth = AuthOptions {
             people: people.clone(),
@@ -90,7 +105,17 @@ impl Lab {
         let stop = CancellationToken::new();
         tokio::spawn(serve_http(frontend, listener, options, stop.clone()));
         let http = client();
-        Self { base, people, store, http, stop, _folder: folder }
+        Self { base, people, store, http, stop, folder }
+    }
+
+    /// Asks the server to stop.
+    pub(crate) fn stop(&self) {
+        self.stop.cancel();
+    }
+
+    /// Folder that servers may write to.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     pub(crate) async fn add(&self, name: &str, role: Role) {
@@ -175,6 +200,19 @@ impl Lab {
             .unwrap_or_else(|| panic!("{answer:#}"))
             .to_owned())
     }
+}
+
+fn toolbox(servers: Vec<ServerSpec>, settings: &Settings, cache: PathBuf, store: Arc<dyn Store>) -> Arc<Toolbox> {
+    let rule = |(pattern, decision): (&String, &Decision)| Rule {
+        pattern: pattern.clone(),
+        decision: *decision,
+        origin: "test".to_owned(),
+    };
+    let rules = Rules::new(settings.policy.tools.iter().map(rule).collect()).unwrap();
+    let broken = (ServerName::new("broken").unwrap(), "its command is missing; add a command".to_owned());
+    let config =
+        ToolboxConfig { cache, registry: None, embedder: None, caps: CallCaps::default(), unusable: vec![broken] };
+    Toolbox::new(config, Upstream::new(servers, Options::default()), store, rules)
 }
 
 impl Drop for Lab {

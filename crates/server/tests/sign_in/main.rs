@@ -4,9 +4,12 @@
 
 mod access_tokens;
 mod accounts;
+mod approvals;
 mod browsers;
 mod keys;
 mod lab;
 mod modes;
 mod oidc;
 mod passwords;
+mod plain;
+mod tools;

@@ -95,6 +95,7 @@ impl Accounts for MemoryStore {
         let owner = Owner::User(id.clone());
         let in_state = state.executions.get(id).is_some_and(|executions| !executions.is_empty())
             || state.decisions.keys().any(|(user, ..)| user == id)
+            || state.approvals.contains_key(id)
             || state.secrets.keys().any(|(whose, _)| *whose == owner)
             || state.artifacts.get(id).is_some_and(|shelves| !shelves.is_empty());
         let in_log = self.log().get(id).is_some_and(|sessions| !sessions.is_empty());
@@ -131,6 +132,13 @@ impl Accounts for MemoryStore {
             executions.rename(to);
             state.executions.insert(to.clone(), executions);
         }
+        if let Some(mut approvals) = state.approvals.remove(from) {
+            for record in &mut approvals {
+                record.user = to.clone();
+            }
+            state.approvals.insert(to.clone(), approvals);
+        }
+        rekey(&mut state.tokens, |user| user == from, |user| *user = to.clone());
         rekey(&mut state.artifacts, |user| user == from, |user| *user = to.clone());
         drop(state);
         rekey(&mut self.log(), |user| user == from, |user| *user = to.clone());

@@ -198,12 +198,14 @@ impl Store for SqliteStore {
         }
         // Tasks, checkpoints, versions, items and steps are deleted with what they belong to.
         for statement in [
+            "DELETE FROM approvals WHERE user_id = ?1",
             "DELETE FROM decisions WHERE user_id = ?1",
             "DELETE FROM executions WHERE user_id = ?1",
             "DELETE FROM sessions WHERE user_id = ?1",
             "DELETE FROM artifacts WHERE user_id = ?1",
             "DELETE FROM runs WHERE user_id = ?1",
             "DELETE FROM conversations WHERE user_id = ?1",
+            "DELETE FROM token_use WHERE user_id = ?1",
             "DELETE FROM api_keys WHERE user_id = ?1",
             "DELETE FROM browser_sessions WHERE user_id = ?1",
             "DELETE FROM sign_in_links WHERE user_id = ?1",

@@ -7,7 +7,7 @@ use coracle_types::Secret;
 use serde_json::json;
 use std::sync::Arc;
 
-fn somebody(name: &str) -> User {
+pub(crate) fn somebody(name: &str) -> User {
     User::new(user(name), Role::User, at(1_790_000_000_123))
 }
 

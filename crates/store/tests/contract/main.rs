@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod accounts;
+mod approvals;
 mod artifacts;
 mod decisions;
 mod executions;
@@ -11,6 +12,7 @@ mod journal;
 mod runs;
 mod secrets;
 mod shapes;
+mod token_use;
 mod tools;
 
 use coracle_store::{Home, KeySource, MemoryStore, SqliteStore, Store};
@@ -47,11 +49,18 @@ macro_rules! contract {
 }
 
 contract!(
+    approvals::approvals_are_returned_as_they_were_added,
+    approvals::approvals_of_users_are_separate,
+    approvals::only_the_newest_approvals_are_kept,
+    approvals::an_approval_that_is_too_large_changes_nothing,
     artifacts::the_same_name_again_is_a_new_version,
     artifacts::artifacts_are_paged_from_the_last_changed,
     artifacts::artifacts_of_users_are_separate,
     artifacts::a_version_or_all_are_deleted_and_numbers_are_not_reused,
     artifacts::artifacts_beyond_the_cap_are_not_added,
+    token_use::tokens_are_counted_by_user_and_day,
+    token_use::no_token_is_lost_and_no_count_overflows,
+    token_use::old_token_counts_are_deleted,
     tools::tools_are_returned_as_they_were_stored,
     tools::tools_of_owners_and_servers_are_separate,
     tools::a_list_that_is_too_long_changes_nothing,

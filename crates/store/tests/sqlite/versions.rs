@@ -59,6 +59,7 @@ async fn the_schema_matches_the_migrations() {
         names,
         [
             "api_keys",
+            "approvals",
             "artifact_versions",
             "artifacts",
             "browser_sessions",
@@ -71,6 +72,7 @@ async fn the_schema_matches_the_migrations() {
             "shapes",
             "sign_in_links",
             "tasks",
+            "token_use",
             "users",
         ]
     );

@@ -184,7 +184,7 @@ pub(crate) struct WantedKey {
     /// Key name, describing what the key is for
     #[schema(min_length = 1, max_length = 256)]
     name: String,
-    /// Key scopes: any of `mcp`, `api`, `admin` and `metrics`. Defaults to `mcp` and `api`.
+    /// Key scopes: any of `mcp`, `api`, `admin`, `metrics` and `approve`. Defaults to `mcp` and `api`.
     #[serde(default)]
     #[schema(schema_with = scopes)]
     scopes: Vec<String>,

@@ -1,6 +1,7 @@
 //! Routes for files and artifacts, with two authenticated users.
 
 use crate::agent::AgentOptions;
+use crate::approvals::OpenQuestions;
 use crate::http::auth_state::{AuthOptions, AuthState};
 use crate::http::sessions::Sessions;
 use crate::http::{App, McpService};
@@ -10,6 +11,7 @@ use async_trait::async_trait;
 use axum::Extension;
 use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request, StatusCode};
+use coracle_accounts::People;
 use coracle_engine::{Engine, EngineConfig};
 use coracle_sandbox::{Backend, Sandbox, SandboxError, Spec};
 use coracle_store::{Artifacts as _, MemoryStore, NewArtifact};
@@ -88,6 +90,12 @@ impl Place {
             agent: Arc::default(),
             continuations: Arc::default(),
             runs: self.frontend.start_agent(AgentOptions::default(), &CancellationToken::new()).runs,
+            personal_keys: Arc::default(),
+            questions: OpenQuestions::new(
+                People::new(Arc::<MemoryStore>::clone(&self.store)),
+                Duration::from_mins(1),
+                CancellationToken::new(),
+            ),
             stop: CancellationToken::new(),
         }
     }

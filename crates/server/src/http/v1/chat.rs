@@ -82,7 +82,7 @@ impl Events {
 }
 
 async fn start(app: &App, user: &UserId, request: ChatRequest) -> Result<ChatRun, OpenAiError> {
-    let chosen = app.models().find(request.model.as_deref())?;
+    let chosen = app.model(user, request.model.as_deref()).await??;
     let frontend = app.frontend.of_user(user);
     let tools = FrontendTools::new(frontend, Arc::new(NobodyToAsk));
     let mut asked = request.into_model_request(app.agent.allows_image_urls)?;

@@ -1,0 +1,131 @@
+//! `/api/providers`: model providers, and users' own keys for them.
+
+use crate::http::App;
+use crate::http::extract::{At, Body};
+use crate::http::problem::{ApiError, Refusals};
+use crate::identity::{How, Identity};
+use crate::personal_keys::{KeysError, MAX_KEY_BYTES};
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use coracle_types::Secret;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(list)).routes(routes!(put_key, delete_key))
+}
+
+impl From<KeysError> for ApiError {
+    fn from(error: KeysError) -> Self {
+        match error {
+            KeysError::Store(error) => error.into(),
+            KeysError::Invalid(error) => Self::invalid(error.error.to_string()),
+            KeysError::Damaged(error) => Self::internal("read the keys of providers", error),
+        }
+    }
+}
+
+/// Model provider
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Provider)]
+struct ProviderView {
+    /// Provider name, which precedes the names of its models
+    name: String,
+    /// Whether the current user can use models of the provider
+    usable: bool,
+    /// Whether the current user has a key of their own for the provider
+    personal_key: bool,
+}
+
+/// List of model providers
+#[derive(Debug, Serialize, ToSchema)]
+struct Providers {
+    /// Whether users can set keys of their own
+    personal_keys: bool,
+    /// Providers by name: those that are configured and, if users can set keys of their own, those that a key is enough
+    /// for
+    providers: Vec<ProviderView>,
+}
+
+/// List the model providers
+#[utoipa::path(
+    get, path = "/api/providers", operation_id = "list_providers", tag = "providers",
+    responses((status = 200, body = Providers, description = "Providers by name"), Refusals)
+)]
+async fn list(State(app): State<App>, caller: Identity) -> Result<Json<Providers>, ApiError> {
+    let personal_keys = may_have_keys(&app, &caller);
+    let own = app.personal_keys.directory(&app.agent, &app.auth.people, &caller.user).await?;
+    let usable = own.directory().providers();
+    let mut names = if personal_keys { app.models().keyed() } else { std::collections::BTreeSet::new() };
+    names.extend(usable.keys().map(String::as_str));
+    let providers = names.into_iter().map(|name| ProviderView {
+        name: name.to_owned(),
+        usable: usable.contains_key(name),
+        personal_key: own.has_key(name),
+    });
+    Ok(Json(Providers { personal_keys, providers: providers.collect() }))
+}
+
+/// Whether the caller may have keys. The local user of a server without users is the operator, who configures them.
+fn may_have_keys(app: &App, caller: &Identity) -> bool {
+    app.agent.allows_personal_keys && !matches!(caller.how, How::Local)
+}
+
+/// Key of a model provider
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct GivenKey {
+    /// API key, at most 4096 bytes. It is stored encrypted and never returned.
+    #[schema(value_type = String, min_length = 1, max_length = 4096)]
+    key: Secret,
+}
+
+/// Set your own key for a model provider
+///
+/// The key is used instead of the operator's, if the setting `agent.personal_keys` allows it.
+#[utoipa::path(
+    put, path = "/api/providers/{name}/key", operation_id = "put_provider_key", tag = "providers",
+    params(("name" = String, Path, description = "Provider name")),
+    request_body = GivenKey,
+    responses((status = 204, description = "Key stored"), Refusals)
+)]
+async fn put_key(
+    State(app): State<App>,
+    caller: Identity,
+    At(name): At<String>,
+    Body(GivenKey { key }): Body<GivenKey>,
+) -> Result<StatusCode, ApiError> {
+    if !may_have_keys(&app, &caller) {
+        let message = match caller.how {
+            How::Local => "without users, keys of providers are part of the settings or the environment",
+            _ => "users cannot set keys of their own: the operator can allow it with agent.personal_keys",
+        };
+        return Err(ApiError::forbidden("personal_keys_disabled", message));
+    }
+    if !app.models().keyed().contains(name.as_str()) {
+        return Err(ApiError::missing("there is no such provider: see /api/providers"));
+    }
+    if key.expose().trim().is_empty() || key.expose().len() > MAX_KEY_BYTES {
+        return Err(ApiError::invalid(format!("key must have from 1 to {MAX_KEY_BYTES} bytes")));
+    }
+    app.personal_keys.change(&app.agent, &app.auth.people, &caller.user, &name, Some(key)).await?;
+    tracing::info!(user = %caller.user, provider = name, "a personal key was set");
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Delete your own key for a model provider
+#[utoipa::path(
+    delete, path = "/api/providers/{name}/key", operation_id = "delete_provider_key", tag = "providers",
+    params(("name" = String, Path, description = "Provider name")),
+    responses((status = 204, description = "Key deleted"), Refusals)
+)]
+async fn delete_key(State(app): State<App>, caller: Identity, At(name): At<String>) -> Result<StatusCode, ApiError> {
+    if !app.personal_keys.change(&app.agent, &app.auth.people, &caller.user, &name, None).await? {
+        return Err(ApiError::missing("you have no key for this provider"));
+    }
+    tracing::info!(user = %caller.user, provider = name, "a personal key was deleted");
+    Ok(StatusCode::NO_CONTENT)
+}
