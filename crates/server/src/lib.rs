@@ -10,6 +10,7 @@
 //! implied by the connection.
 
 mod agent;
+mod demo;
 mod gone;
 mod http;
 mod identity;
@@ -21,7 +22,8 @@ mod timestamp;
 mod views;
 
 pub use agent::{AgentOptions, ProviderOptions};
-pub use http::{AuthOptions, HttpOptions, openapi_document, serve_http};
+pub use demo::{DemoServer, serve_demo};
+pub use http::{AuthOptions, CorsOrigins, HttpOptions, OriginError, Part, Parts, openapi_document, serve_http};
 pub use mcp::{
     Frontend, FrontendOptions, FrontendTools, INSTRUCTIONS, OfferedTool, count_tokens, offered_tools, tool_names,
 };

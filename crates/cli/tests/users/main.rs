@@ -4,10 +4,13 @@
 
 mod agent;
 mod data_folder;
+mod demo;
 mod document;
 mod durability;
 mod faults;
 mod isolation;
+mod listening;
+mod local_models;
 mod site;
 mod slow;
 mod stopping;

@@ -5,8 +5,11 @@
 mod access_tokens;
 mod accounts;
 mod browsers;
+mod cors;
 mod keys;
 mod lab;
+mod local_browser;
 mod modes;
 mod oidc;
+mod parts;
 mod passwords;

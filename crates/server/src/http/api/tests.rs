@@ -85,6 +85,7 @@ impl Place {
             sessions: Sessions::default(),
             auth: Arc::new(AuthState::new(&AuthOptions::local_only())),
             agent: Arc::default(),
+            parts: crate::http::Parts::default(),
             continuations: Arc::default(),
             stop: CancellationToken::new(),
         }
