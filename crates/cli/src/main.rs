@@ -31,8 +31,10 @@ mod failures;
 mod frontend;
 mod install_method;
 mod installation;
+mod listening;
 mod log;
 mod mcp;
+mod mcp_demo;
 mod models;
 mod oauth_tokens;
 mod output;
@@ -80,6 +82,7 @@ Examples:
   coracle exec --lang bash --workspace data x.sh  run a script with the folder `data` as /workspace
   coracle mcp --install claude                    connect an MCP client
   coracle up                                      serve MCP over HTTP
+  coracle up --demo                               see it work, without a model or settings
   coracle task 'Who wrote most of this code?'     let a model do it with code and tools
   coracle users add ann --admin                   add the first user; sign-in is required from then on
   coracle servers import                          import MCP servers from other clients
@@ -104,6 +107,8 @@ enum Command {
     Exec(exec::ExecArguments),
     /// Give the agent a task: a model writes code that calls tools, until the task is done.
     Task(task::TaskArguments),
+    /// List the models that can be used.
+    Models(models::ModelsArguments),
     /// Manage users and API keys for `coracle up`.
     Users(users::UsersArguments),
     /// Manage the MCP servers whose tools code can call.
@@ -135,6 +140,9 @@ enum Command {
     Completions(completions::CompletionsArguments),
     /// Print a man page, or write all man pages to a folder.
     Man(completions::ManArguments),
+    /// Serve invented data over stdio, for `coracle up --demo`.
+    #[command(hide = true)]
+    McpDemo(mcp_demo::McpDemoArguments),
     /// Run benchmarks of Coracle and comparable tools.
     Bench(coracle_bench::BenchArguments),
 }
@@ -175,6 +183,7 @@ fn main() -> ExitCode {
         Command::Mcp(arguments) => mcp::run(&arguments, config, ahead),
         Command::Exec(arguments) => exec::run(arguments, config, ahead),
         Command::Task(arguments) => task::run(&arguments, config),
+        Command::Models(arguments) => models::run(&arguments, config),
         Command::Users(arguments) => users::run(arguments, config),
         Command::Servers(arguments) => servers::run(arguments, config),
         Command::Tools(arguments) => tools::run(&arguments, config),
@@ -190,6 +199,7 @@ fn main() -> ExitCode {
         Command::Config(arguments) => config::run(&arguments, config),
         Command::Doctor(arguments) => doctor::run(&arguments, config),
         Command::Installation(arguments) => installation::run(&arguments, config),
+        Command::McpDemo(arguments) => mcp_demo::run(&arguments),
         Command::Bench(arguments) => bench::run(arguments, config),
     };
     match outcome {

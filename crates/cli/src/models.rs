@@ -1,10 +1,16 @@
-//! Models of the settings.
+//! Models of the settings, and `coracle models`.
+
+mod list;
+mod local;
+mod owner;
 
 use crate::status::Mistake;
 use coracle_agent::{CodeFences, RunLimits};
 use coracle_config::{self as config, Loaded};
 use coracle_models::{Api, Directory, ProviderSettings};
 use coracle_server::{AgentOptions, ProviderOptions};
+pub(crate) use list::{ModelsArguments, run};
+pub(crate) use local::{Local, add_named};
 use std::sync::Arc;
 
 /// The agent of the settings. Does not send anything yet.

@@ -1,5 +1,6 @@
 //! Detects a Coracle that is among its own servers, at any depth.
 
+use crate::listening::addresses;
 use crate::status::Mistake;
 use crate::variables;
 use anyhow::Context;
@@ -61,7 +62,8 @@ pub(crate) fn is_coracle(entry: &McpServer, loaded: &Loaded) -> bool {
             Some(url::Host::Ipv6(address)) => address.is_loopback(),
             None => false,
         };
-        is_here && url.port().map(u64::from) == Some(loaded.settings.server.port) && url.path().starts_with("/mcp")
+        let is_ours = |port: u16| addresses(loaded).is_ok_and(|all| all.iter().any(|address| address.port() == port));
+        is_here && url.port().is_some_and(is_ours) && url.path().starts_with("/mcp")
     });
     served || started && words.contains(&"mcp")
 }

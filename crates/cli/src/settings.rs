@@ -22,7 +22,12 @@ pub(crate) fn load(file: Option<&Path>, flags: Vec<Flag>) -> anyhow::Result<Load
 
 /// Loads the settings for commands that report unusable servers themselves.
 pub(crate) fn load_for_servers(file: Option<&Path>, flags: Vec<Flag>) -> anyhow::Result<Loaded> {
-    let loaded = coracle_config::load(&options(file, flags)?).map_err(explained)?;
+    load_from(&options(file, flags)?)
+}
+
+/// Loads the settings from these places only. Warnings are reported on standard error.
+pub(crate) fn load_from(options: &LoadOptions) -> anyhow::Result<Loaded> {
+    let loaded = coracle_config::load(options).map_err(explained)?;
     crate::log::follow(&loaded)?;
     for warning in &loaded.warnings {
         eprintln!("warning: {}", plain(&warning.to_string(), MAX_MESSAGE));

@@ -26,10 +26,16 @@ impl Signals {
     }
 
     /// Cancels on the first signal and exits on the second. The launcher cleans up in both cases.
-    pub(crate) async fn cancel(mut self, cancel: CancellationToken) {
+    pub(crate) async fn cancel(self, cancel: CancellationToken) {
+        self.cancel_and(cancel, || {}).await;
+    }
+
+    /// The same, and does something before the exit.
+    pub(crate) async fn cancel_and(mut self, cancel: CancellationToken, last: impl FnOnce() + Send) {
         self.next().await;
         cancel.cancel();
         self.next().await;
+        last();
         std::process::exit(Status::Cancelled.code().into());
     }
 }

@@ -3,19 +3,19 @@
 mod progress;
 
 use crate::frontend::{FrontendArguments, Serving};
-use crate::models;
-use crate::output::json_line;
+use crate::models::{self, Local};
+use crate::output::{json_line, plain};
 use crate::settings::{announce, load, warn_of_not_followed};
 use crate::signals::Signals;
 use crate::status::{Mistake, Status};
 use crate::terminal::Terminal;
-use crate::wiring::check;
+use crate::wiring::{cancellable, check};
 use anyhow::Context;
 use clap::Args;
 use coracle_accounts::People;
 use coracle_agent::{Agent, Ended, RunOutcome, RunRequest};
 use coracle_config::Loaded;
-use coracle_models::{ChoiceError, Item, ModelRequest, Part};
+use coracle_models::{ChoiceError, ChosenModel, Item, ModelRequest, Part};
 use coracle_server::{AgentOptions, FrontendTools, within_daily_tokens};
 use coracle_types::UserId;
 use progress::Progress;
@@ -28,6 +28,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Events of a run that may wait to be shown.
 const MAX_WAITING_EVENTS: usize = 256;
+/// Maximum length of a model's name in a message, in characters.
+const MAX_MODEL: usize = 128;
 /// Maximum length of a task in bytes.
 const MAX_TASK_BYTES: u64 = 1 << 20;
 
@@ -38,7 +40,8 @@ pub(crate) struct TaskArguments {
     #[arg(value_name = "TASK")]
     task: Option<String>,
 
-    /// Model to use, such as anthropic/claude-sonnet-5 or ollama/qwen3 [default: the agent.default_model setting].
+    /// Model to use, such as anthropic/claude-sonnet-5 or ollama/qwen3; see coracle models [default: the
+    /// agent.default_model setting, or the only model of the only model server on this machine].
     #[arg(long, short = 'm', value_name = "MODEL")]
     model: Option<String>,
 
@@ -71,11 +74,10 @@ are asked about at the terminal.";
 
 pub(crate) fn run(arguments: &TaskArguments, config: Option<&Path>) -> anyhow::Result<Status> {
     let task = read_task(arguments)?;
-    let loaded = load(config, Vec::new())?;
+    let mut loaded = load(config, Vec::new())?;
     check(&loaded)?;
-    let agent = models::agent_options(&loaded)?;
     // Before anything is started: without a model there is nothing to do.
-    let chosen = agent.models.find(arguments.model.as_deref()).map_err(|error| no_model(&error))?;
+    let (agent, chosen) = choose(&mut loaded, arguments.model.as_deref())?;
     warn_of_not_followed(&loaded);
     announce(&loaded);
     let runtime =
@@ -95,9 +97,38 @@ pub(crate) fn run(arguments: &TaskArguments, config: Option<&Path>) -> anyhow::R
     })
 }
 
-/// The error without a usable model.
-fn no_model(error: &ChoiceError) -> Mistake {
-    Mistake::new(error, Some(error.hint()))
+/// Chooses the model: the one that is named or configured, or else the only one on this machine.
+fn choose(loaded: &mut Loaded, named: Option<&str>) -> anyhow::Result<(AgentOptions, ChosenModel)> {
+    let model = named.map(str::to_owned).or_else(|| loaded.default_model());
+    models::add_named(loaded, model.as_deref());
+    let agent = models::agent_options(loaded)?;
+    let error = match agent.models.find(named) {
+        Ok(chosen) => return Ok((agent, chosen)),
+        Err(error @ ChoiceError::NoKey { .. }) => return Err(Mistake::new(&error, Some(error.hint())).into()),
+        Err(error) => error,
+    };
+    let local = cancellable(async { Ok(Local::find(loaded).await) })?;
+    let agent = models::agent_options(loaded)?;
+    let only = local.only_model().filter(|_| model.is_none());
+    match agent.models.find(only.as_deref().or(named)) {
+        Ok(chosen) => {
+            for line in local.descriptions() {
+                eprintln!("coracle: {line} (found on this machine); using {}", plain(&chosen.name(), MAX_MODEL));
+            }
+            Ok((agent, chosen))
+        }
+        Err(_) => Err(no_model(&error, &local).into()),
+    }
+}
+
+/// The error without a usable model, with what could be used.
+fn no_model(error: &ChoiceError, local: &Local) -> Mistake {
+    let hint = if let Some(example) = local.example() {
+        format!("{}: choose one, such as coracle task --model {example} …", local.descriptions().join("; "))
+    } else {
+        format!("{}; or start Ollama, LM Studio or llama.cpp on this machine", error.hint())
+    };
+    Mistake::new(error, Some(hint))
 }
 
 fn read_task(arguments: &TaskArguments) -> anyhow::Result<String> {

@@ -1,15 +1,17 @@
-//! `coracle up`: serves MCP over HTTP on one port.
+//! `coracle up`: serves MCP, the HTTP API and the agent.
 
+mod demo;
+mod greeting;
 mod local_key;
 mod sign_in;
 
 use crate::frontend::{FrontendArguments, Serving};
-use crate::models;
-use crate::output::{counted, plain};
+use crate::listening::{addresses, listen};
+use crate::models::{self, Local};
 use crate::resources::share;
 use crate::settings::{announce, flag, load, warn_of_not_followed};
 use crate::signals::Signals;
-use crate::status::{Mistake, Status};
+use crate::status::Status;
 use crate::users::warn_of_old_names;
 use crate::variables;
 use crate::wiring::{check, sound_store, told, workspaces};
@@ -17,21 +19,20 @@ use crate::workspaces::keep_house;
 use anyhow::Context;
 use clap::Args;
 use coracle_accounts::People;
-use coracle_config::Loaded;
-use coracle_engine::{Listing, Request};
-use coracle_server::{AgentOptions, HttpOptions};
+use coracle_config::{Flag, Loaded};
+use coracle_server::{HttpOptions, Part, Parts};
 use coracle_store::Home;
-use coracle_types::{Language, UserId};
 use coracle_upstream::Lender;
-use std::net::{IpAddr, SocketAddr};
+use demo::Demo;
+use greeting::Greeting;
+use sign_in::LocalAccess;
+use std::net::SocketAddr;
 use std::path::Path;
+use std::str::FromStr;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-
-/// Maximum length of a reason in characters.
-const MAX_REASON: usize = 300;
 
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
@@ -40,62 +41,95 @@ pub(crate) struct UpArguments {
     frontend: FrontendArguments,
 
     /// IP address to listen on [default: 127.0.0.1].
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "listen")]
     host: Option<String>,
 
     /// Port to listen on; 0 picks a free port [default: 8989].
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
 
-    /// Parts to serve, separated by commas. This version has one part: mcp.
-    #[arg(long, value_name = "PART,…", value_delimiter = ',', value_parser = part)]
-    only: Option<Vec<String>>,
+    /// Addresses with ports to listen on, such as 127.0.0.1:8989; can be repeated.
+    #[arg(long, value_name = "ADDRESS:PORT", value_delimiter = ',')]
+    listen: Vec<String>,
+
+    /// Parts to serve, separated by commas: mcp (/mcp), api (/api and /v1), page (pages for browsers) [default: all].
+    #[arg(long, value_name = "PART,…", value_delimiter = ',', value_parser = Part::from_str, conflicts_with = "demo")]
+    only: Vec<Part>,
+
+    /// Take a guided tour without a model: scripted words, real code in a real sandbox, two harmless MCP servers, and a
+    /// data folder that is deleted at the end.
+    #[arg(long)]
+    demo: bool,
 }
 
 const AFTER_HELP: &str = "\
 Examples:
   coracle up                               serve on http://127.0.0.1:8989/mcp
   coracle up --profile direct --port 0     act as a plain MCP gateway, on any free port
+  coracle up --demo                        see it work, without a model or settings
   coracle up --only mcp                    serve MCP only
+  coracle up --listen 127.0.0.1:8989 --listen '[::1]:8989'   listen on several addresses
 
 Authentication: by default, the server listens on loopback addresses only, and requires no sign-in as long as there are
 no users. Once a user exists (coracle users add), everyone must sign in. With server.auth: required in the settings, the
 first start creates the user `admin` and prints a sign-in link. To listen on an address that other machines can reach,
 add a user or set server.auth to required.";
 
-fn part(name: &str) -> Result<String, String> {
-    match name {
-        "mcp" => Ok(name.to_owned()),
-        "api" | "page" => Err(format!("this version does not have {name}: use mcp")),
-        _ => Err("use mcp".to_owned()),
-    }
-}
-
 pub(crate) fn run(arguments: &UpArguments, config: Option<&Path>) -> anyhow::Result<Status> {
-    let mut flags = arguments.frontend.flags();
-    flags.extend(flag("server.host", "--host", arguments.host.as_ref()));
-    flags.extend(flag("server.port", "--port", arguments.port));
-    let loaded = load(config, flags)?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?;
+    if arguments.demo {
+        return demo::run(arguments, config, &runtime);
+    }
+    let mut loaded = load(config, arguments.flags())?;
     check(&loaded)?;
     warn_of_not_followed(&loaded);
     announce(&loaded);
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?;
-    runtime.block_on(serve(arguments, &loaded))
+    runtime.block_on(async {
+        let stop = CancellationToken::new();
+        tokio::spawn(Signals::listen().context("cannot listen for signals")?.cancel(stop.clone()));
+        let default = loaded.default_model();
+        models::add_named(&mut loaded, default.as_deref());
+        let local = if arguments.parts().has(Part::Api) { Local::find(&mut loaded).await } else { Local::default() };
+        serve(arguments, &loaded, &local, None, stop).await
+    })
 }
 
-async fn serve(arguments: &UpArguments, loaded: &Loaded) -> anyhow::Result<Status> {
-    let stop = CancellationToken::new();
-    tokio::spawn(Signals::listen().context("cannot listen for signals")?.cancel(stop.clone()));
-    let host = sign_in::host(loaded)?;
-    let auth = sign_in::Auth::read(loaded, host)?;
+impl UpArguments {
+    /// Flags that are part of the settings.
+    fn flags(&self) -> Vec<Flag> {
+        let mut flags = self.frontend.flags();
+        flags.extend(flag("server.host", "--host", self.host.as_ref()));
+        flags.extend(flag("server.port", "--port", self.port));
+        let listen = (!self.listen.is_empty()).then(|| self.listen.join(","));
+        flags.extend(flag("server.listen", "--listen", listen));
+        flags
+    }
+
+    fn parts(&self) -> Parts {
+        if self.only.is_empty() { Parts::default() } else { Parts::only(self.only.iter().copied()) }
+    }
+}
+
+async fn serve(
+    arguments: &UpArguments,
+    loaded: &Loaded,
+    local: &Local,
+    demo: Option<&Demo>,
+    stop: CancellationToken,
+) -> anyhow::Result<Status> {
+    let parts = arguments.parts();
+    let wanted = addresses(loaded)?;
+    let auth = sign_in::Auth::read(loaded, &wanted)?;
     let mut agent = models::agent_options(loaded)?;
     let share = share()?;
     // Two servers would have separate interpreters, with different variables, for the same session.
     let mut claim = Home::new(variables::home()?).claim().map_err(told)?;
     auth.check(&People::new(sound_store().await?), arguments.frontend.workspace.is_some()).await?;
-    let listener = listen(loaded, host).await?;
-    let address = listener.local_addr().context("cannot find the address")?;
+    let listeners = listen(&wanted).await?;
+    let bound = listeners.iter().map(TcpListener::local_addr).collect::<std::io::Result<Vec<SocketAddr>>>();
+    let bound = bound.context("cannot find the address")?;
+    let address = *bound.first().context("there is no address to listen on")?;
     claim.say(&format!("process {}, http://{address}", std::process::id())).map_err(told)?;
     let serving = Serving::start(&arguments.frontend, loaded, None).await?;
     serving.engine.limit_sandboxes(share.sandboxes);
@@ -103,19 +137,30 @@ async fn serve(arguments: &UpArguments, loaded: &Loaded) -> anyhow::Result<Statu
     warn_of_old_names(&workspaces);
     let people = People::new(Arc::clone(&serving.store)).with_workspaces(&workspaces);
     let mut welcome = auth.welcome(&people, address).await?;
-    if !agent.models.providers().is_empty() {
+    let link = auth.local_link(&people, &parts).await?;
+    welcome.extend(link.as_ref().map(|token| auth.local_link_line(token, address)));
+    let has_models = !agent.models.providers().is_empty();
+    if has_models && parts.has(Part::Api) || auth.has_cors() {
         agent.local_key = Some(local_key::read_or_create(&variables::home()?)?);
-        welcome.push(agent_line(&agent, &people, address).await?);
     }
-    welcome.push(format!("try       {}", auth.example(&people, address).await?));
+    if parts.has(Part::Api) {
+        welcome.extend(greeting::agent(&agent, local, &people, address).await?);
+    }
+    match demo {
+        Some(demo) => welcome.extend(demo.lines(address)),
+        None => welcome.push(format!("try       {}", auth.example(&people, address, &parts).await?)),
+    }
+    let greeting =
+        Greeting { serving: &serving, profile: &loaded.settings.server.profile, addresses: &bound, parts: &parts };
+    let options = auth.options(loaded, people, LocalAccess { key: agent.local_key.clone(), link });
     agent.store = Some(Arc::clone(&serving.store));
-    let options = HttpOptions { agent, ..auth.options(loaded, people) };
+    let options = HttpOptions { agent, parts: parts.clone(), ..options };
     // Clients are served at once, because information about servers may take a while.
-    let served = tokio::spawn(coracle_server::serve_http(serving.frontend.clone(), listener, options, stop.clone()));
+    let served = tokio::spawn(coracle_server::serve_http(serving.frontend.clone(), listeners, options, stop.clone()));
     let lent = lend(&serving, &stop)?;
     let kept = tokio::spawn(keep_house(serving.engine.housekeeping(), loaded.settings.workspaces.cleanup.clone()));
     tokio::select! {
-        () = greet(&serving, loaded, address, &welcome) => {}
+        () = greeting.print(&welcome) => {}
         () = stop.cancelled() => {}
     }
     let served = served.await.context("cannot serve HTTP")?;
@@ -145,72 +190,5 @@ fn lend(serving: &Serving, stop: &CancellationToken) -> anyhow::Result<Option<Jo
             );
             Ok(None)
         }
-    }
-}
-
-/// Opens the listening socket.
-async fn listen(loaded: &Loaded, host: IpAddr) -> anyhow::Result<TcpListener> {
-    let settings = &loaded.settings.server;
-    let port = u16::try_from(settings.port).unwrap_or_default();
-    let address = SocketAddr::new(host, port);
-    TcpListener::bind(address).await.map_err(|error| {
-        let hint = match error.kind() {
-            std::io::ErrorKind::AddrInUse => {
-                "another program, perhaps another coracle, uses this port: choose one with --port"
-            }
-            _ => "give another --host or --port",
-        };
-        Mistake::new(format!("cannot listen on {address}: {error}"), Some(hint)).into()
-    })
-}
-
-/// Prints what a user needs to know.
-/// Where the agent is, and how clients authenticate.
-async fn agent_line(agent: &AgentOptions, people: &People, address: SocketAddr) -> anyhow::Result<String> {
-    let model = match agent.models.find(None) {
-        Ok(model) => format!("model {}", plain(&model.name(), MAX_REASON)),
-        Err(_) => "no agent.default_model".to_owned(),
-    };
-    let key = if people.all().await.map_err(crate::users::told)?.is_empty() {
-        format!("key in {}", variables::home()?.join(local_key::FILE).display())
-    } else {
-        "with an API key: coracle users keys".to_owned()
-    };
-    Ok(format!("agent     http://{address}/v1 ({model}; {key})"))
-}
-
-async fn greet(serving: &Serving, loaded: &Loaded, address: SocketAddr, welcome: &[String]) {
-    let profile = &loaded.settings.server.profile;
-    eprintln!("coracle {} serves MCP at http://{address}/mcp (profile {profile})", env!("CARGO_PKG_VERSION"));
-    for line in welcome {
-        eprintln!("  {line}");
-    }
-    // Runs a program, because only a real sandbox shows what is enforced.
-    let tried = serving.engine.execute(Request::new(UserId::local(), Language::Python, "pass")).await;
-    match &tried.failure {
-        None => {
-            let enforced = tried.limits.enforced.as_ref();
-            let memory = enforced.map(|enforced| format!("{:?}", enforced.memory).to_lowercase()).unwrap_or_default();
-            eprintln!(
-                "  sandbox   {} (memory by {memory}), first start {:.0} ms; see coracle doctor",
-                tried.limits.tier, tried.execution_time_ms
-            );
-        }
-        Some(failure) => eprintln!("  sandbox   none: {}; see coracle doctor", plain(&failure.error, MAX_REASON)),
-    }
-    eprintln!("  connect   coracle mcp --install claude|cursor|vscode|codex, or any MCP client by the address above");
-    let none = || eprintln!("  servers   none: import those of other clients with coracle servers import, or add one");
-    let Some(toolbox) = &serving.toolbox else { return none() };
-    let toolbox = Arc::clone(toolbox);
-    let inventory = toolbox.inventory(&UserId::local(), Listing::All).await;
-    toolbox.begin_reading(&inventory).await;
-    if inventory.catalog.servers().is_empty() && inventory.missing.is_empty() {
-        none();
-    }
-    for server in inventory.catalog.servers() {
-        eprintln!("  server    {}: {}", server.name, counted(server.tools.len(), "tool"));
-    }
-    for (server, reason) in &inventory.missing {
-        eprintln!("  server    {server}: not available: {}", plain(reason, MAX_REASON));
     }
 }

@@ -6,6 +6,7 @@ mod password;
 mod remove;
 mod rename;
 
+use crate::listening::{addresses, reachable};
 use crate::settings::load;
 use crate::status::{Mistake, Status};
 use crate::wiring::{runtime, store};
@@ -201,6 +202,9 @@ fn base(loaded: &Loaded) -> String {
     let server = &loaded.settings.server;
     if let Some(url) = &server.public_url {
         return url.trim_end_matches('/').to_owned();
+    }
+    if let Some(address) = server.listen.first().and_then(|_| addresses(loaded).ok()?.first().copied()) {
+        return format!("http://{}", reachable(address));
     }
     let host = match server.host.trim_matches(['[', ']']).parse::<IpAddr>() {
         Ok(address) if address.is_unspecified() => "localhost".to_owned(),

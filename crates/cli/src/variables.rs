@@ -1,7 +1,8 @@
 //! Environment variables that commands read. All names are in `coracle-config`.
 
 use anyhow::Context;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// Data folder [default: `~/.coracle`].
 pub(crate) const HOME: &str = coracle_config::HOME_VARIABLE;
@@ -10,8 +11,24 @@ pub(crate) const PYTHON: &str = coracle_config::PYTHON_VARIABLE;
 /// Log filter in the syntax of `tracing`, such as `warn` or `coracle_sandbox=debug`.
 pub(crate) const LOG: &str = coracle_config::LOG_VARIABLE;
 
+/// The throwaway data folder of a demo.
+static THROWAWAY: OnceLock<PathBuf> = OnceLock::new();
+
+/// Uses another data folder from now on. Must be called before anything uses the data folder.
+pub(crate) fn use_throwaway_home(folder: &Path) -> anyhow::Result<()> {
+    THROWAWAY.set(folder.to_owned()).map_err(|_| anyhow::anyhow!("there is already a throwaway data folder"))
+}
+
+/// Whether the environment names the data folder.
+pub(crate) fn names_home() -> bool {
+    std::env::var_os(HOME).is_some_and(|home| !home.is_empty())
+}
+
 /// Returns the data folder.
 pub(crate) fn home() -> anyhow::Result<PathBuf> {
+    if let Some(folder) = THROWAWAY.get() {
+        return Ok(folder.clone());
+    }
     if let Some(home) = std::env::var_os(HOME).filter(|home| !home.is_empty()) {
         return std::path::absolute(&home).with_context(|| format!("{HOME} is {}", home.display()));
     }

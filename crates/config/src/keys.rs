@@ -41,6 +41,8 @@ pub(crate) enum Kind {
     Choice(&'static [(&'static str, &'static str)]),
     /// A list of strings.
     Texts,
+    /// A list of strings, or a single one.
+    TextOrTexts,
     /// Strings by name.
     TextMap,
     /// Decisions by pattern.
@@ -154,10 +156,12 @@ pub(crate) const KEYS: &[Key] = &[
     key("workspaces.cleanup.notice_hours", Kind::Whole(1, 8_760)),
     key("server.host", Kind::Text),
     key("server.port", Kind::Whole(0, 65_535)),
+    key("server.listen", Kind::TextOrTexts),
     key("server.profile", Kind::Choice(PROFILES)),
     key("server.tools", Kind::Texts),
     key("server.allowed_hosts", Kind::Texts),
     key("server.allowed_origins", Kind::Texts),
+    key("server.cors_origins", Kind::Texts),
     key("server.auth", Kind::Choice(AUTH)),
     key("server.public_url", Kind::Text),
     key("server.trusted_proxies", Kind::Texts),
@@ -183,6 +187,7 @@ pub(crate) const KEYS: &[Key] = &[
         Kind::Text,
         &["AZURE_OPENAI_DEPLOYMENT", "AZURE_OPENAI_DEPLOYMENT_NAME", "AZURE_OPENAI_CHAT_DEPLOYMENT_NAME"],
     ),
+    key("agent.find_local_servers", Kind::Truth),
     key("agent.max_steps", Kind::Whole(1, 1_000)),
     key("agent.max_calls", Kind::Whole(1, 10_000)),
     key("agent.max_run_tokens", RUN_TOKENS),

@@ -182,6 +182,10 @@ pub struct Server {
     /// Port that `coracle up` listens on; 0 picks a free port.
     #[schemars(range(min = 0, max = 65535))]
     pub port: u64,
+    /// Addresses that `coracle up` listens on instead of `host` and `port`: one, such as `127.0.0.1:8989`, or a list. An
+    /// address without a port has that of `port`; a port alone has the address of `host`.
+    #[schemars(with = "Addresses")]
+    pub listen: Vec<String>,
     /// Tools to offer to clients: `code` (three small tools), `direct` (all tools of all servers) or `full` (all of
     /// Coracle's own tools).
     #[schemars(with = "ProfileText")]
@@ -192,6 +196,10 @@ pub struct Server {
     pub allowed_hosts: Vec<String>,
     /// Origins whose web pages may call this server, in addition to its own, such as `https://chat.example`.
     pub allowed_origins: Vec<String>,
+    /// Origins whose web pages may use this server from a browser (CORS), such as `https://app.example`, or `*` for all.
+    /// Their requests are authenticated by an API key or a token only, never by a cookie. On a server without users,
+    /// the key is the file `api_key` in the data folder.
+    pub cors_origins: Vec<String>,
     /// Authentication: `auto` requires sign-in once a user exists, `required` always does. Sign-in is also always
     /// required on an address that other machines can reach, and with `oidc.issuer`, `trusted_proxies` or
     /// `user_id_proxies`.
@@ -221,10 +229,12 @@ impl Default for Server {
         Self {
             host: "127.0.0.1".to_owned(),
             port: 8989,
+            listen: Vec::new(),
             profile: "code".to_owned(),
             tools: None,
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
+            cors_origins: Vec::new(),
             auth: "auto".to_owned(),
             public_url: None,
             trusted_proxies: Vec::new(),
@@ -234,6 +244,17 @@ impl Default for Server {
             oidc: Oidc::default(),
         }
     }
+}
+
+/// Addresses to listen on.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum Addresses {
+    /// List of addresses.
+    Several(Vec<String>),
+    /// Single address.
+    One(String),
 }
 
 /// Set of tools offered to clients.

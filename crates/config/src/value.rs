@@ -42,7 +42,7 @@ pub(crate) fn from_node(kind: Kind, node: &Node, base: &Base) -> Result<Option<V
     match (&node.content, kind) {
         (Content::Null, _) => Ok(None),
         (Content::Scalar(text, style), _) => from_scalar(kind, text, *style, base).map(Some),
-        (Content::List(items), Kind::Texts) => {
+        (Content::List(items), Kind::Texts | Kind::TextOrTexts) => {
             let text = |item: &Node| match &item.content {
                 Content::Scalar(text, _) => Ok(Value::String(text.clone())),
                 _ => Err(wrong_type(kind, &format!("a list with {} in it", item.what()))),
@@ -69,7 +69,7 @@ pub(crate) fn from_node(kind: Kind, node: &Node, base: &Base) -> Result<Option<V
 pub(crate) fn from_text(kind: Kind, text: &str, base: &Base) -> Result<Value, Reason> {
     let text = text.trim();
     // Lists are separated by commas.
-    if matches!(kind, Kind::Texts) {
+    if matches!(kind, Kind::Texts | Kind::TextOrTexts) {
         return Ok(text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(Value::from).collect());
     }
     // All values are plain text here, so the type of the key determines how to read them.
@@ -117,6 +117,7 @@ fn from_scalar(kind: Kind, text: &str, style: Style, base: &Base) -> Result<Valu
         Kind::Path => Ok(path_value(&base.resolve(text))),
         Kind::Program if text.contains(['/', '\\']) => Ok(path_value(&base.resolve(text))),
         Kind::Text | Kind::Secret | Kind::Program => Ok(Value::String(text.to_owned())),
+        Kind::TextOrTexts => Ok(Value::Array(vec![Value::String(text.to_owned())])),
         Kind::Choice(choices) => {
             let chosen = choices.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
             chosen.map(|(_, meaning)| Value::String((*meaning).to_owned())).ok_or_else(|| not_one_of(text, choices))
@@ -188,6 +189,7 @@ pub(crate) fn wrong_type(kind: Kind, found: &str) -> Reason {
         Kind::Path | Kind::Program => "a path".to_owned(),
         Kind::Choice(choices) => format!("one of {}", names(choices).join(", ")),
         Kind::Texts => "a list of strings".to_owned(),
+        Kind::TextOrTexts => "a string or a list of strings".to_owned(),
         Kind::TextMap => "a map of strings".to_owned(),
         Kind::Decisions => "a map of patterns to allow, ask or deny".to_owned(),
         Kind::Providers => "a map of model providers".to_owned(),

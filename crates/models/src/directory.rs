@@ -72,6 +72,11 @@ const fn local(name: &'static str, url: &'static str) -> Known {
     Known { name, url, api: Api::Chat, models: &[], needs_key: false }
 }
 
+/// The base URL of a provider that Coracle knows.
+pub(crate) fn known_url(name: &str) -> Option<&'static str> {
+    KNOWN.iter().find(|known| known.name == name).map(|known| known.url)
+}
+
 /// A model at a provider.
 #[derive(Clone, Debug)]
 pub struct ChosenModel {

@@ -167,11 +167,16 @@ impl Endpoint {
 
     /// Fetches a JSON value. The path may have a query.
     pub(crate) async fn get(&self, path: &str) -> Result<Value, ModelError> {
+        self.get_at_most(path, MAX_BODY_BYTES).await
+    }
+
+    /// Fetches a JSON value of at most `most` bytes.
+    pub(crate) async fn get_at_most(&self, path: &str, most: usize) -> Result<Value, ModelError> {
         let response = self.send(Method::GET, path, Bytes::new(), LIST_TIMEOUT).await?;
         if !response.status().is_success() {
             return Err(self.refusal(response).await.0);
         }
-        let body = tokio::time::timeout(LIST_TIMEOUT, read(response, MAX_BODY_BYTES)).await;
+        let body = tokio::time::timeout(LIST_TIMEOUT, read(response, most)).await;
         let body = body.map_err(|_| self.unreachable("no answer in time"))?.map_err(|reason| self.malformed(reason))?;
         serde_json::from_slice(&body).map_err(|_| self.malformed("not JSON"))
     }

@@ -1,8 +1,9 @@
 //! A model server that follows a script. Tests use it in place of a language model, and it needs no key.
 //!
 //! It speaks OpenAI Chat Completions (`/v1/chat/completions`), OpenAI Responses (`/v1/responses`) and Anthropic Messages
-//! (`/v1/messages`), and lists its models (`/v1/models`). It is written from the wire formats, not from Coracle's
-//! clients, and rejects what the real servers reject, so that a client that works with it has been tested.
+//! (`/v1/messages`), and lists its models (`/v1/models`, and `/api/tags` as Ollama does). It is written from the wire
+//! formats, not from Coracle's clients, and rejects what the real servers reject, so that a client that works with it has
+//! been tested.
 //!
 //! Start with [`Library`], which is the plain data that a script file has, and [`ScriptedModel`], which serves it. The
 //! life of a request: a wire (`chat.rs`, `responses.rs`, `messages.rs`) checks the request and turns it into a

@@ -39,8 +39,8 @@ pub(crate) fn answer(rules: &Rules, conversation: &Conversation) -> Turn {
             return call(tool, text);
         }
     }
-    match rule.filter(|rule| rule.turn.calls() == 0) {
-        Some(rule) => rule.turn.clone(),
+    match rule.filter(|rule| rule.turn.calls() == 0).map(|rule| &rule.turn).or(rules.otherwise.as_ref()) {
+        Some(turn) => turn.clone(),
         None => [Step::text(&final_text(conversation))].into(),
     }
 }

@@ -96,6 +96,7 @@ impl ScriptedModel {
             .route("/v1/messages", post(|State(model): State<Self>, request| model.answer(Wire::Messages, request)))
             .route("/v1/models", get(models::list))
             .route("/v1/models/{id}", get(models::one))
+            .route("/api/tags", get(models::tags))
             .fallback(unknown)
             .with_state(self.clone())
     }

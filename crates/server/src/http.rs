@@ -4,12 +4,15 @@ mod api;
 mod auth_state;
 mod authentication;
 mod connections;
+mod cors;
 mod error;
 mod extract;
 mod guard;
 mod legacy_skills;
+mod local_browser;
 mod oidc;
 mod pages;
+mod parts;
 mod priming;
 mod problem;
 mod protected_resource;
@@ -42,7 +45,9 @@ use coracle_models::{ChoiceError, ChosenModel, Directory};
 use coracle_runs::RunService;
 use coracle_store::KeyScope;
 use coracle_types::UserId;
+pub use cors::{CorsOrigins, OriginError};
 use guard::Guard;
+pub use parts::{Part, Parts};
 use priming::Unprimed;
 pub(crate) use problem::ApiError;
 use rmcp::transport::StreamableHttpServerConfig;
@@ -76,6 +81,10 @@ pub struct HttpOptions {
     pub allowed_hosts: Vec<String>,
     /// Origins of pages that may call the server, besides its own.
     pub allowed_origins: Vec<String>,
+    /// Origins of pages that may use the server with a key from a browser.
+    pub cors_origins: CorsOrigins,
+    /// The parts to serve.
+    pub parts: Parts,
     /// Maximum number of connections [default: 4096].
     pub max_connections: Option<usize>,
     /// Authentication options. Without them, all requests are those of the local user.
@@ -101,6 +110,7 @@ struct App {
     sessions: Sessions,
     auth: Arc<AuthState>,
     agent: Arc<AgentOptions>,
+    parts: Parts,
     continuations: Arc<v1::Continuations>,
     runs: RunService,
     questions: OpenQuestions,
@@ -114,15 +124,16 @@ impl FromRef<App> for Arc<AuthState> {
     }
 }
 
-/// Serves until `stop` is cancelled, and then gives running executions a few seconds to finish.
+/// Serves on all listeners until `stop` is cancelled, and then gives running executions a few seconds to finish.
 pub async fn serve_http(
     frontend: Frontend,
-    listener: TcpListener,
+    listeners: Vec<TcpListener>,
     options: HttpOptions,
     stop: CancellationToken,
 ) -> std::io::Result<()> {
-    let port = listener.local_addr()?.port();
-    let guard = Arc::new(Guard::new(&options, port));
+    let ports =
+        listeners.iter().map(|listener| Ok(listener.local_addr()?.port())).collect::<std::io::Result<Vec<_>>>()?;
+    let guard = Arc::new(Guard::new(&options, &ports));
     // Cancelled after draining, to end open streams.
     let end = CancellationToken::new();
     let mut config = StreamableHttpServerConfig::default()
@@ -147,25 +158,14 @@ pub async fn serve_http(
         sessions: Sessions::default(),
         auth,
         agent: Arc::clone(&agent.options),
+        parts: options.parts,
         continuations: Arc::default(),
         runs: agent.runs.clone(),
         questions,
         personal_keys: Arc::default(),
         stop: stop.clone(),
     };
-    let requires =
-        |scope| middleware::from_fn_with_state(RequiredScope::new(&app.auth, scope), authentication::require);
-    let guarded: Router<App> = Router::new()
-        .merge(Router::new().route("/mcp", axum::routing::any(mcp_request)).layer(requires(KeyScope::Mcp)))
-        .merge(Router::new().route("/metrics", get(metrics)).layer(requires(KeyScope::Metrics)))
-        .merge(api::router(RequiredScope::new(&app.auth, KeyScope::Api)))
-        .merge(v1::router(RequiredScope::new(&app.auth, KeyScope::Api), &app.agent))
-        .merge(legacy_skills::router().layer(requires(KeyScope::Api)))
-        .merge(sign_in::router())
-        .route("/", get(home))
-        .merge(oidc::router())
-        .merge(protected_resource::router())
-        .layer(middleware::from_fn_with_state(guard, guard::check));
+    let guarded = routes(&app, &options.cors_origins).layer(middleware::from_fn_with_state(guard, guard::check));
     // Probes come from machines that know this one only by its address. They reveal nothing.
     let open = Router::new()
         .route("/health", get(health))
@@ -176,7 +176,7 @@ pub async fn serve_http(
     let max_connections = options.max_connections.unwrap_or(connections::MAX_CONNECTIONS);
     let answering = Answering::default();
     let served = connections::serve(
-        listener,
+        listeners,
         Served { router, auth, max_connections, answering: answering.clone() },
         stop.clone(),
         end.clone(),
@@ -200,8 +200,36 @@ pub async fn serve_http(
         tokio::time::sleep(Duration::from_millis(50)).await;
         end.cancel();
     };
-    let (served, (), ()) = tokio::join!(served, drained, agent.take_up());
-    served
+    tokio::join!(served, drained, agent.take_up());
+    Ok(())
+}
+
+/// The routes of the parts that are served. Pages are for this server's own origin only.
+fn routes(app: &App, cors_origins: &CorsOrigins) -> Router<App> {
+    let required = |scope| RequiredScope::new(&app.auth, scope);
+    let requires = |scope| middleware::from_fn_with_state(required(scope), authentication::require);
+    let mut for_programs = Router::new();
+    if app.parts.has(Part::Mcp) {
+        for_programs = for_programs
+            .merge(Router::new().route("/mcp", axum::routing::any(mcp_request)).layer(requires(KeyScope::Mcp)));
+    }
+    if app.parts.has(Part::Api) {
+        for_programs = for_programs
+            .merge(api::router(required(KeyScope::Api)))
+            .merge(v1::router(required(KeyScope::Api), &app.agent))
+            .merge(legacy_skills::router().layer(requires(KeyScope::Api)));
+    }
+    if let Some(cors) = cors_origins.layer() {
+        for_programs = for_programs.layer(cors);
+    }
+    let mut all = Router::new().route("/metrics", get(metrics)).layer(requires(KeyScope::Metrics)).merge(for_programs);
+    if app.parts.has(Part::Mcp) {
+        all = all.merge(protected_resource::router());
+    }
+    if app.parts.has(Part::Page) {
+        all = all.merge(sign_in::router()).route("/", get(home)).merge(oidc::router());
+    }
+    all
 }
 
 async fn mcp_request(State(mut app): State<App>, caller: Identity, request: Request) -> Response {
@@ -303,15 +331,15 @@ fn unreadable(body: &[u8]) -> Response {
 }
 
 /// Describes the server and links to its parts.
-async fn home(State(app): State<App>, uri: Uri, headers: HeaderMap) -> Response {
+async fn home(State(app): State<App>, uri: Uri, headers: HeaderMap) -> Result<Response, ApiError> {
     let base = app.auth.base(&uri, &headers);
     let accepts = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     if accepts.into_iter().any(|value| value.contains("text/html")) {
-        return pages::home(&base);
+        return Ok(pages::home(&base, &app.parts, app.auth.is_local_browser(&headers).await?));
     }
-    let mut response = pages::home_text(&base).into_response();
+    let mut response = pages::home_text(&base, &app.parts).into_response();
     pages::private(response.headers_mut());
-    response
+    Ok(response)
 }
 
 async fn metrics(State(app): State<App>) -> Response {

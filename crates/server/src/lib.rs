@@ -12,6 +12,7 @@
 mod agent;
 mod approvals;
 mod daily_tokens;
+mod demo;
 mod gone;
 mod http;
 mod identity;
@@ -26,7 +27,8 @@ mod views;
 
 pub use agent::{AgentOptions, ProviderOptions};
 pub use daily_tokens::within_daily_tokens;
-pub use http::{AuthOptions, HttpOptions, openapi_document, serve_http};
+pub use demo::{DemoServer, serve_demo};
+pub use http::{AuthOptions, CorsOrigins, HttpOptions, OriginError, Part, Parts, openapi_document, serve_http};
 pub use mcp::{
     Frontend, FrontendOptions, FrontendTools, INSTRUCTIONS, OfferedTool, count_tokens, offered_tools, tool_names,
 };

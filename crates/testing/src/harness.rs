@@ -197,6 +197,8 @@ impl Coracle {
         let mut command = Command::new(&line[0]);
         command.args(&line[1..]);
         command.env("CORACLE_HOME", self.home()).current_dir("/").stdin(Stdio::null());
+        // Model servers of the machine that runs the tests must not take part in them.
+        command.env("CORACLE_AGENT_FIND_LOCAL_SERVERS", "false");
         command
     }
 

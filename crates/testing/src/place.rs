@@ -81,9 +81,15 @@ impl Place {
     pub fn command(&self) -> Command {
         let mut command = self.coracle.command();
         command.current_dir(self.folder()).env("HOME", self.user());
-        for name in
-            ["CORACLE_CONFIG", "CORACLE_LOG", "XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "DISPLAY", "WAYLAND_DISPLAY"]
-        {
+        for name in [
+            "CORACLE_AGENT_FIND_LOCAL_SERVERS",
+            "CORACLE_CONFIG",
+            "CORACLE_LOG",
+            "XDG_CONFIG_HOME",
+            "CLAUDE_CONFIG_DIR",
+            "DISPLAY",
+            "WAYLAND_DISPLAY",
+        ] {
             command.env_remove(name);
         }
         command.envs(self.variables.clone());

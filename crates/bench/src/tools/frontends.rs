@@ -32,7 +32,7 @@ impl Frontends {
         let stop = CancellationToken::new();
         let frontend =
             Frontend::new(engine, FrontendOptions::default()).map_err(|_| anyhow::anyhow!("start a front end"))?;
-        tokio::spawn(coracle_server::serve_http(frontend, ours, HttpOptions::default(), stop.clone()));
+        tokio::spawn(coracle_server::serve_http(frontend, vec![ours], HttpOptions::default(), stop.clone()));
         tokio::spawn(stop.clone().run_until_cancelled_owned(Baseline.over_http(baseline)));
         let home = folder.join("frontend");
         for many in [0, MANY_SERVERS] {

@@ -1,11 +1,13 @@
 //! Authentication settings of `coracle up`, and the first user.
 
+use crate::listening::reachable;
 use crate::status::Mistake;
 use crate::users::{link, told};
-use coracle_accounts::{People, is_local_user, user_name};
+use coracle_accounts::{People, is_local_user, random_token, user_name};
 use coracle_config::Loaded;
-use coracle_server::{AuthOptions, HttpOptions};
+use coracle_server::{AuthOptions, CorsOrigins, HttpOptions, Part, Parts};
 use coracle_store::{Role, User};
+use coracle_types::Secret;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, SystemTime};
 use url::Url;
@@ -13,23 +15,16 @@ use url::Url;
 /// Name of the first user.
 const ADMIN: &str = "admin";
 
-/// Address to listen on.
-pub(super) fn host(loaded: &Loaded) -> anyhow::Result<IpAddr> {
-    match loaded.settings.server.host.as_str() {
-        "localhost" => Ok(IpAddr::from([127, 0, 0, 1])),
-        text => text.trim_matches(['[', ']']).parse().map_err(|_| {
-            Mistake::new(
-                format!("server.host: {text:?} is not an IP address"),
-                Some("use an address such as 127.0.0.1 or ::1"),
-            )
-            .into()
-        }),
-    }
+/// Credentials of the local user, on a server without users.
+pub(super) struct LocalAccess {
+    pub(super) key: Option<Secret>,
+    pub(super) link: Option<Secret>,
 }
 
 /// Authentication settings.
 pub(super) struct Auth {
-    host: IpAddr,
+    /// An address that other machines can reach, if the server listens on one.
+    reachable: Option<IpAddr>,
     /// Whether `server.auth` is `required`.
     is_asked_for: bool,
     public_url: Option<Url>,
@@ -37,10 +32,11 @@ pub(super) struct Auth {
     user_id_proxies: Vec<ipnet::IpNet>,
     oidc: coracle_config::Oidc,
     session: Duration,
+    cors_origins: CorsOrigins,
 }
 
 impl Auth {
-    pub(super) fn read(loaded: &Loaded, host: IpAddr) -> anyhow::Result<Self> {
+    pub(super) fn read(loaded: &Loaded, addresses: &[SocketAddr]) -> anyhow::Result<Self> {
         let server = &loaded.settings.server;
         let public_url = server.public_url.as_deref().map(public_url).transpose()?;
         let proxies = networks("server.trusted_proxies", &server.trusted_proxies)?;
@@ -51,14 +47,19 @@ impl Auth {
             let hint = Some("use an address such as https://id.example.com");
             return Err(Mistake::new(format!("server.oidc.issuer: {issuer:?} is not a URL"), hint).into());
         }
+        let cors_origins = CorsOrigins::parse(&server.cors_origins).map_err(|error| {
+            let hint = "use origins such as https://app.example, with nothing after the host and port, or * for all";
+            Mistake::new(format!("server.cors_origins: {error}"), Some(hint))
+        })?;
         Ok(Self {
-            host,
+            reachable: addresses.iter().map(SocketAddr::ip).find(|host| !host.is_loopback()),
             is_asked_for: server.auth == "required",
             public_url,
             proxies,
             user_id_proxies,
             oidc: server.oidc.clone(),
             session: Duration::from_hours(server.session_hours),
+            cors_origins,
         })
     }
 
@@ -69,9 +70,8 @@ impl Auth {
             let hint = Some("omit it: each user has their own workspace");
             return Err(Mistake::new("--workspace would be one folder for all users", hint).into());
         }
-        if !self.host.is_loopback() && !are_any && !self.is_asked_for {
-            let message =
-                format!("server.host: {} is reachable from other machines, but there are no users", self.host);
+        if let Some(host) = self.reachable.filter(|_| !are_any && !self.is_asked_for) {
+            let message = format!("{host} is reachable from other machines, but there are no users");
             let hint = "add one with coracle users add NAME --admin, or set server.auth to required: the first start \
                         then adds one and prints a link to sign in with";
             return Err(Mistake::new(message, Some(hint)).into());
@@ -103,7 +103,7 @@ impl Auth {
             ));
         }
         let is_plain = self.public_url.as_ref().is_none_or(|url| url.scheme() != "https");
-        if !self.host.is_loopback() && is_plain {
+        if self.reachable.is_some() && is_plain {
             lines.push(
                 "warning   passwords and keys are sent unencrypted: use a reverse proxy with TLS, and put its address \
                  into server.public_url"
@@ -113,9 +113,25 @@ impl Auth {
         Ok(lines)
     }
 
+    /// The link that signs in one browser as the local user, if there are no users and pages are served.
+    pub(super) async fn local_link(&self, people: &People, parts: &Parts) -> anyhow::Result<Option<Secret>> {
+        if self.is_required() || !parts.has(Part::Page) || people.are_any().await.map_err(told)? {
+            return Ok(None);
+        }
+        random_token().map(Some).map_err(told)
+    }
+
+    /// Line with that link.
+    pub(super) fn local_link_line(&self, token: &Secret, address: SocketAddr) -> String {
+        format!("sign in   {} (once, within a day: this browser then needs no key)", link(&self.base(address), token))
+    }
+
     /// Example request that works as printed.
-    pub(super) async fn example(&self, people: &People, address: SocketAddr) -> anyhow::Result<String> {
+    pub(super) async fn example(&self, people: &People, address: SocketAddr, parts: &Parts) -> anyhow::Result<String> {
         let base = self.base(address);
+        if !parts.has(Part::Api) {
+            return Ok(format!("curl {base}/health"));
+        }
         let users = people.all().await.map_err(told)?;
         let body = r#"-H 'Content-Type: application/json' -d '{"code": "print(6 * 7)"}'"#;
         if !self.is_required() && users.is_empty() {
@@ -136,21 +152,21 @@ impl Auth {
         if let Some(url) = &self.public_url {
             return url.as_str().trim_end_matches('/').to_owned();
         }
-        let host = match address.ip() {
-            IpAddr::V4(host) if host.is_unspecified() => IpAddr::from([127, 0, 0, 1]),
-            IpAddr::V6(host) if host.is_unspecified() => IpAddr::V6(std::net::Ipv6Addr::LOCALHOST),
-            host => host,
-        };
-        format!("http://{}", SocketAddr::new(host, address.port()))
+        format!("http://{}", reachable(address))
     }
 
     /// Whether authentication is required from the start. Otherwise it is as soon as there is a user.
     fn is_required(&self) -> bool {
         let has_proxies = !self.proxies.is_empty() || !self.user_id_proxies.is_empty();
-        self.is_asked_for || !self.host.is_loopback() || has_proxies || self.oidc.issuer.is_some()
+        self.is_asked_for || self.reachable.is_some() || has_proxies || self.oidc.issuer.is_some()
     }
 
-    pub(super) fn options(&self, loaded: &Loaded, people: People) -> HttpOptions {
+    /// Whether pages of other origins may use the server.
+    pub(super) fn has_cors(&self) -> bool {
+        !self.cors_origins.is_empty()
+    }
+
+    pub(super) fn options(&self, loaded: &Loaded, people: People, local: LocalAccess) -> HttpOptions {
         let server = &loaded.settings.server;
         let (mut allowed_hosts, mut allowed_origins) = (server.allowed_hosts.clone(), server.allowed_origins.clone());
         if let Some(url) = &self.public_url {
@@ -160,6 +176,8 @@ impl Auth {
         let auth = AuthOptions {
             people,
             required: self.is_required(),
+            local_key: local.key,
+            local_link: local.link,
             public_url: self.public_url.clone(),
             trusted_proxies: self.proxies.clone(),
             user_id_proxies: self.user_id_proxies.clone(),
@@ -167,7 +185,9 @@ impl Auth {
             oidc: self.oidc.clone(),
         };
         let max_connections = usize::try_from(server.max_connections).ok();
-        HttpOptions { allowed_hosts, allowed_origins, max_connections, auth: Some(auth), ..HttpOptions::default() }
+        let cors_origins = self.cors_origins.clone();
+        let auth = Some(auth);
+        HttpOptions { allowed_hosts, allowed_origins, cors_origins, max_connections, auth, ..HttpOptions::default() }
     }
 }
 

@@ -229,6 +229,28 @@ fn a_server_without_users_requires_its_key() {
 }
 
 #[test]
+fn a_link_signs_one_browser_in() {
+    let model = Playing::new(computes());
+    let site = Site::with_settings(As::current(), &[], &model.settings("chat"));
+    let said = site.said_until("/sign-in/");
+    let link = said.split_once("/sign-in/").unwrap().1.split_whitespace().next().unwrap();
+    let browser = site.client_with("");
+    let pressed = || browser.answer("POST", &format!("/sign-in/{link}"), "", b"");
+    let (status, head) = pressed();
+    assert_eq!(status, 303, "{head}");
+    let cookie = head.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap().split(';').next().unwrap();
+    assert_eq!(pressed().0, 401);
+    let body = asked("x").to_string();
+    let ask = |more: &str| {
+        let headers = format!("content-type: application/json\r\ncookie: {cookie}\r\n{more}");
+        browser.answer("POST", "/v1/chat/completions", &headers, body.as_bytes()).0
+    };
+    assert_eq!(ask(""), 401);
+    assert_eq!(model.model.requests().count(), 0);
+    assert_eq!(ask("x-coracle-csrf: 1\r\n"), 200);
+}
+
+#[test]
 fn with_users_the_key_of_a_user_counts() {
     let model = Playing::new(computes());
     let site = Site::with_settings(As::current(), &["ann", "bob"], &model.settings("chat"));

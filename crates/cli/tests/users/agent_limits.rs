@@ -1,6 +1,7 @@
 //! Limits and keys of single users behind `/v1`, with a scripted model.
 
-use crate::agent::{Playing, asked};
+use crate::agent::asked;
+use crate::playing::Playing;
 use crate::site::{Client, Site};
 use coracle_scripted_model::{Library, Step};
 use coracle_testing::harness::{As, Coracle};

@@ -5,10 +5,13 @@
 mod agent;
 mod agent_limits;
 mod data_folder;
+mod demo;
 mod document;
 mod durability;
 mod faults;
 mod isolation;
+mod listening;
+mod local_models;
 mod playing;
 mod responses;
 mod site;

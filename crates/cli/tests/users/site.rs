@@ -1,13 +1,14 @@
 //! A server with users who have keys, and a client that can send anything.
 
 use coracle_testing::harness::{As, Coracle};
-use coracle_testing::wait::PATIENCE;
+use coracle_testing::wait::{PATIENCE, eventually};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 /// Server and the keys of its users.
@@ -20,6 +21,8 @@ pub(crate) struct Site {
 struct Up {
     child: Child,
     address: String,
+    /// What it has printed so far.
+    said: Arc<Mutex<String>>,
 }
 
 /// Response of the server.
@@ -47,15 +50,7 @@ impl Site {
 
     /// The same, with this settings file.
     pub(crate) fn with_settings(who: As, people: &[&str], settings: &str) -> Self {
-        let coracle = Coracle::new(who);
-        if !settings.is_empty() {
-            let file = coracle.home().join("coracle.yaml");
-            std::fs::create_dir_all(coracle.home()).unwrap();
-            std::fs::write(&file, settings).unwrap();
-            coracle.own(&coracle.home());
-            coracle.own(&file);
-        }
-        let mut site = Self { coracle, keys: BTreeMap::new(), up: None };
+        let mut site = Self::stopped(who, settings);
         for name in people {
             site.run(&["users", "add", name]);
             let key = site.run(&["users", "keys", "add", name, "--name", "tests"]);
@@ -64,6 +59,28 @@ impl Site {
         }
         site.start();
         site
+    }
+
+    /// A server without users, with this settings file. The change to its command says where it listens.
+    pub(crate) fn start_with(who: As, settings: &str, change: impl FnOnce(&mut Command)) -> Self {
+        let mut site = Self::stopped(who, settings);
+        let mut command = site.coracle.command();
+        command.args(["up", "--profile", "full"]);
+        change(&mut command);
+        site.begin(command);
+        site
+    }
+
+    fn stopped(who: As, settings: &str) -> Self {
+        let coracle = Coracle::new(who);
+        if !settings.is_empty() {
+            let file = coracle.home().join("coracle.yaml");
+            std::fs::create_dir_all(coracle.home()).unwrap();
+            std::fs::write(&file, settings).unwrap();
+            coracle.own(&coracle.home());
+            coracle.own(&file);
+        }
+        Self { coracle, keys: BTreeMap::new(), up: None }
     }
 
     /// Runs a command that must succeed.
@@ -76,17 +93,42 @@ impl Site {
 
     pub(crate) fn start(&mut self) {
         let mut command = self.coracle.command();
-        command.args(["up", "--port", "0", "--profile", "full"]).stdin(Stdio::null());
-        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut said = BufReader::new(child.stderr.take().unwrap());
+        command.args(["up", "--port", "0", "--profile", "full"]);
+        self.begin(command);
+    }
+
+    fn begin(&mut self, mut command: Command) {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut reader = BufReader::new(child.stderr.take().unwrap());
         let mut text = String::new();
         while !text.contains("http://") {
-            let read = said.read_line(&mut text).unwrap();
+            let read = reader.read_line(&mut text).unwrap();
             assert!(read > 0, "the server does not serve: {text}");
         }
         let address = text.split_once("http://").unwrap().1.split(['/', '\n', ' ']).next().unwrap().to_owned();
-        std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
-        self.up = Some(Up { child, address });
+        let said = Arc::new(Mutex::new(text));
+        let heard = Arc::clone(&said);
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            while reader.read_line(&mut line).is_ok_and(|read| read > 0) {
+                heard.lock().unwrap().push_str(&std::mem::take(&mut line));
+            }
+        });
+        self.up = Some(Up { child, address, said });
+    }
+
+    /// What the server has printed, as soon as it contains a text.
+    pub(crate) fn said_until(&self, text: &str) -> String {
+        let said = &self.up.as_ref().unwrap().said;
+        eventually(text, || said.lock().unwrap().contains(text));
+        said.lock().unwrap().clone()
+    }
+
+    /// Client with the key of a server without users.
+    pub(crate) fn local_client(&self) -> Client {
+        let key = std::fs::read_to_string(self.coracle.home().join("api_key")).unwrap();
+        self.client_with(key.trim())
     }
 
     pub(crate) fn address(&self) -> &str {
@@ -145,10 +187,32 @@ pub(crate) struct Client {
 }
 
 impl Client {
+    pub(crate) fn new(address: &str, key: &str) -> Self {
+        Self { address: address.to_owned(), key: key.to_owned() }
+    }
+}
+
+impl Client {
     /// Sends a request; an error if the server is gone.
     pub(crate) fn ask(&self, method: &str, path: &str, kind: &str, body: &[u8]) -> std::io::Result<Answer> {
         let more = format!("content-type: {kind}\r\n");
         self.send(method, path, &more, body)
+    }
+
+    /// Sends a request like a browser, without a key. Returns the status and the head of the response.
+    pub(crate) fn answer(&self, method: &str, path: &str, headers: &str, body: &[u8]) -> (u16, String) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let (host, length) = (&self.address, body.len());
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n"
+        );
+        stream.write_all(&[head.as_bytes(), body].concat()).unwrap();
+        let mut whole = Vec::new();
+        stream.read_to_end(&mut whole).unwrap();
+        let text = String::from_utf8_lossy(&whole);
+        let head = text.split("\r\n\r\n").next().unwrap().replace("\r\n", "\n");
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), head)
     }
 
     fn send(&self, method: &str, path: &str, headers: &str, body: &[u8]) -> std::io::Result<Answer> {

@@ -19,6 +19,8 @@ pub struct Agent {
     /// Azure OpenAI resource: the provider `azure`, and the fallback of `search.embedder`. Keys of
     /// `agent.providers.azure` take precedence.
     pub azure_openai: AzureOpenAi,
+    /// Look for Ollama, LM Studio and llama.cpp on this machine if no other provider is configured.
+    pub find_local_servers: bool,
     /// Maximum number of requests to the model in one run.
     #[schemars(range(min = 1, max = 1_000))]
     pub max_steps: u64,
@@ -47,6 +49,7 @@ impl Default for Agent {
             default_model: None,
             providers: BTreeMap::new(),
             azure_openai: AzureOpenAi::default(),
+            find_local_servers: true,
             max_steps: 50,
             max_calls: 200,
             max_run_tokens: 2_000_000,

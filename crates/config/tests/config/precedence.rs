@@ -253,3 +253,14 @@ fn entries_of_maps_have_separate_precedence() {
         .collect();
     insta::assert_debug_snapshot!(rows);
 }
+
+#[test]
+fn addresses_are_one_or_several() {
+    let listen = |case: Case| case.load().unwrap().settings.server.listen;
+    assert_eq!(listen(Case::new()), [""; 0]);
+    assert_eq!(listen(Case::new().file("server: { listen: '127.0.0.1:1' }")), ["127.0.0.1:1"]);
+    assert_eq!(listen(Case::new().file("server: { listen: 8989 }")), ["8989"]);
+    assert_eq!(listen(Case::new().file("server: { listen: ['a:1', 'b:2'] }")), ["a:1", "b:2"]);
+    assert_eq!(listen(Case::new().env("CORACLE_SERVER_LISTEN", "a:1, b:2")), ["a:1", "b:2"]);
+    assert_eq!(listen(Case::new().file("server: { listen: x }").flag("server.listen", "a:1")), ["a:1"]);
+}

@@ -46,11 +46,12 @@ execution:
 policy: { tools: { '*': ask, github.*: allow, github.delete_*: deny }, approval_seconds: 60 }
 calls: { max_argument_bytes: 2048, max_result_bytes: 4096, concurrency: 4 }
 search: { embedder: { url: 'https://x/v1', model: m, api_key: k, api_version: '1', dimensions: 256 } }
+server: { listen: ['127.0.0.1:1', '[::1]:1'], cors_origins: ['https://x'] }
 log: { level: info, file: coracle.log }
 agent: { default_model: gpt, azure_openai: { endpoint: 'https://x', api_key: k, api_version: '1', deployment: d },
   providers: { lab: { url: 'http://x/v1', api_key: k, api: chat, api_version: '1', code_fences: never,
     context_tokens: 8192, models: [a] }, ollama: , groq: {} }, max_steps: 5, max_calls: 5, max_run_tokens: 1000,
-  daily_tokens: 1000000, instructions: x, allow_image_urls: true, personal_keys: true }
+  daily_tokens: 1000000, instructions: x, allow_image_urls: true, personal_keys: true, find_local_servers: false }
 mcpServers:
   one: { command: npx, args: [-y, x, 8080], env: { A: 1, B: true }, envFile: .env, cwd: /tmp, disabled: true }
   two: { type: streamable-http, url: 'https://x/mcp', headers: { A: b }, scope: shared, description: d, category: c,
@@ -62,7 +63,7 @@ mcp_servers:
 
 #[test]
 fn files_that_load_are_valid() {
-    for yaml in [DESIGN, FULL, "{}", "mcpServers: {}"] {
+    for yaml in [DESIGN, FULL, "{}", "mcpServers: {}", "server: { listen: '127.0.0.1:1' }"] {
         Case::new().file(yaml).load().unwrap();
         assert_eq!(complaints(yaml), Vec::<String>::new(), "{yaml}");
     }
@@ -81,6 +82,8 @@ fn files_that_are_rejected_are_invalid() {
         "search: { embedder: { dimensions: 0 } }",
         "policy: { tools: { '*': perhaps } }",
         "policy: { approval_seconds: 0 }",
+        "server: { listen: { a: b } }",
+        "server: { cors_origins: '*' }",
         "agent: { max_steps: 0 }",
         "agent: { daily_tokens: 5 }",
         "agent: { providers: { a/b: { url: 'http://x' } } }",

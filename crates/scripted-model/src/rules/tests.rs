@@ -33,6 +33,17 @@ fn code_tool() -> (&'static str, Value) {
 }
 
 #[test]
+fn what_nothing_applies_to_has_a_turn_of_its_own() {
+    let otherwise: Turn = [Step::text("Ask something else.")].into();
+    let rules = Rules { otherwise: Some(otherwise.clone()), eager: false, ..Rules::default() };
+    assert_eq!(answer(&rules, &conversation("Hello!", &[code_tool()])), otherwise);
+    let code = conversation("```py\nprint(1)\n```", &[code_tool()]);
+    let expected: Turn = [Step::call("execute_code", json!({"code": "print(1)\n", "language": "python"}))].into();
+    assert_eq!(answer(&rules, &code), expected);
+    assert_eq!(answer(&Rules::default(), &conversation("Hello!", &[])), [Step::text("You said: Hello!")].into());
+}
+
+#[test]
 fn a_tool_is_called_once_and_its_result_is_quoted() {
     let mut asked = conversation("Weather in Rome?", &[("other", json!({})), weather()]);
     let expected: Turn = [Step::call("get_weather", json!({"city": "Rome"}))].into();

@@ -16,11 +16,19 @@ pub struct Rules {
     pub eager: bool,
     /// Tools that are called only if the client demands it.
     pub ignored_tools: Vec<String>,
+    /// The turn for a message that nothing else applies to, in place of an echo.
+    pub otherwise: Option<Turn>,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Self { code_tool: "execute_code".to_owned(), phrases: Vec::new(), eager: true, ignored_tools: Vec::new() }
+        Self {
+            code_tool: "execute_code".to_owned(),
+            phrases: Vec::new(),
+            eager: true,
+            ignored_tools: Vec::new(),
+            otherwise: None,
+        }
     }
 }
 

@@ -31,15 +31,26 @@ fn model_object(wire: Wire, id: &str) -> Value {
     }
 }
 
+fn ids(model: &ScriptedModel) -> Vec<&str> {
+    let ids: Vec<&str> = model.inner.library.models.iter().map(String::as_str).collect();
+    if ids.is_empty() { vec![ANY_MODEL] } else { ids }
+}
+
+/// Ollama's own list.
+pub(super) async fn tags(State(model): State<ScriptedModel>) -> Response {
+    let models: Vec<Value> = ids(&model)
+        .iter()
+        .map(|id| json!({"name": id, "model": id, "details": {"format": "gguf", "family": "scripted"}}))
+        .collect();
+    json_response(StatusCode::OK, &json!({"models": models}))
+}
+
 pub(super) async fn list(State(model): State<ScriptedModel>, headers: HeaderMap) -> Response {
     let wire = wire_of(&headers);
     if let Err(fault) = model.check_key(wire, &headers) {
         return fault_response(wire, &fault);
     }
-    let mut ids: Vec<&str> = model.inner.library.models.iter().map(String::as_str).collect();
-    if ids.is_empty() {
-        ids.push(ANY_MODEL);
-    }
+    let ids = ids(&model);
     let models: Vec<Value> = ids.iter().map(|id| model_object(wire, id)).collect();
     let body = match wire {
         Wire::Messages => json!({"data": models, "has_more": false, "first_id": ids.first(), "last_id": ids.last()}),

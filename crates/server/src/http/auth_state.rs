@@ -1,6 +1,7 @@
 //! State shared by all authentication code: accounts, cookies, origins and proxies.
 
 use super::guard;
+use super::local_browser::LocalBrowser;
 use super::provider::Provider;
 use crate::identity::Identity;
 use axum::http::{HeaderMap, HeaderValue, Uri, header};
@@ -9,6 +10,7 @@ use coracle_config::Oidc;
 use coracle_store::MemoryStore;
 use coracle_types::Secret;
 use ipnet::IpNet;
+use sha2::{Digest as _, Sha256};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,6 +27,10 @@ pub struct AuthOptions {
     pub people: People,
     /// Whether authentication is required from the start. Otherwise it is as soon as there is a user.
     pub required: bool,
+    /// Key of a server without users, which requests of pages of other origins need.
+    pub local_key: Option<Secret>,
+    /// Token of the link that signs in one browser on a server without users.
+    pub local_link: Option<Secret>,
     /// Public address of this server.
     pub public_url: Option<Url>,
     /// Proxies whose `x-forwarded-for` is trusted.
@@ -43,6 +49,8 @@ impl AuthOptions {
         Self {
             people: People::new(Arc::new(MemoryStore::new())),
             required: false,
+            local_key: None,
+            local_link: None,
             public_url: None,
             trusted_proxies: Vec::new(),
             user_id_proxies: Vec::new(),
@@ -63,6 +71,8 @@ pub(crate) struct AuthState {
     public_url: Option<Url>,
     proxies: Vec<IpNet>,
     user_id_proxies: Vec<IpNet>,
+    local_key: Option<Secret>,
+    pub(crate) local_browser: LocalBrowser,
     required: AtomicBool,
     looked: Mutex<Option<Instant>>,
 }
@@ -76,6 +86,8 @@ impl AuthState {
             public_url: options.public_url.clone(),
             proxies: options.trusted_proxies.clone(),
             user_id_proxies: options.user_id_proxies.clone(),
+            local_key: options.local_key.clone(),
+            local_browser: LocalBrowser::new(options.local_link.as_ref()),
             required: AtomicBool::new(options.required),
             looked: Mutex::default(),
         }
@@ -99,6 +111,17 @@ impl AuthState {
         }
         *self.looked.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         Ok(false)
+    }
+
+    /// Whether a request has the key of a server without users.
+    pub(crate) fn has_local_key(&self, headers: &HeaderMap) -> bool {
+        has_key(self.local_key.as_ref(), headers)
+    }
+
+    /// Whether a request comes from the browser that was signed in on a server without users.
+    pub(crate) async fn is_local_browser(&self, headers: &HeaderMap) -> Result<bool, AccountError> {
+        let is_known = self.cookie(headers).is_some_and(|token| self.local_browser.knows(&token));
+        Ok(is_known && !self.is_required().await?)
     }
 
     /// Addresses that many clients may share: both kinds of proxies.
@@ -188,6 +211,17 @@ impl AuthState {
         }
         let own = Url::parse(&format!("http://{}", guard::authority(uri, headers).unwrap_or_default()));
         own.is_ok_and(|own| own.origin() == origin.origin())
+    }
+}
+
+/// Whether a request has this key as its bearer token.
+pub(crate) fn has_key(key: Option<&Secret>, headers: &HeaderMap) -> bool {
+    let sent = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let sent = sent.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    match (sent, key) {
+        // Digests, so that the time of the comparison tells nothing about the key.
+        (Some((_, sent)), Some(key)) => Sha256::digest(sent.trim()) == Sha256::digest(key.expose()),
+        _ => false,
     }
 }
 

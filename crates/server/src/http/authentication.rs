@@ -2,6 +2,8 @@
 
 use super::ApiError;
 use super::auth_state::{AuthState, Peer};
+use super::guard::CrossOrigin;
+use super::local_browser::FromLocalBrowser;
 use crate::identity::{How, Identity};
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
@@ -87,8 +89,18 @@ fn challenge(auth: &AuthState, request: &Parts, error: Option<&'static str>) -> 
 }
 
 async fn authorized(auth: &AuthState, scope: KeyScope, request: &mut Parts) -> Result<Identity, Rejected> {
-    // Without accounts, every request is the local user's, and credentials are ignored.
+    // Without accounts, every request is the local user's, and credentials are ignored. But pages of other sites are
+    // not the local user, even if their browser is on this machine.
     if !auth.is_required().await? {
+        if is_cross_origin(request) && !auth.has_local_key(&request.headers) {
+            return Err(invalid_token(
+                "pages of other origins need the key of this server: send the content of the file `api_key` in the data \
+                 folder of Coracle as `Authorization: Bearer …`",
+            ));
+        }
+        if auth.is_local_browser(&request.headers).await? && is_safe_with_cookie(auth, request) {
+            request.extensions.insert(FromLocalBrowser);
+        }
         return Ok(Identity::local());
     }
     let identity = authenticated(auth, request).await?.ok_or_else(ApiError::not_signed_in)?;
@@ -96,15 +108,21 @@ async fn authorized(auth: &AuthState, scope: KeyScope, request: &mut Parts) -> R
         let refusal = ApiError::forbidden("insufficient_scope", format!("this requires the scope {}", scope.as_str()));
         return Err(Rejected { refusal, error: Some("insufficient_scope") });
     }
-    let changes = !matches!(request.method, Method::GET | Method::HEAD | Method::OPTIONS);
-    if changes && matches!(identity.how, How::Session { .. }) {
-        let is_ours = auth.is_same_origin(&request.uri, &request.headers);
-        if !is_ours || !request.headers.contains_key(CSRF_HEADER) {
-            let message = format!("a browser must send the header {CSRF_HEADER} from a page of this server");
-            return Err(ApiError::forbidden("csrf", message).into());
-        }
+    if matches!(identity.how, How::Session { .. }) && !is_safe_with_cookie(auth, request) {
+        let message = format!("a browser must send the header {CSRF_HEADER} from a page of this server");
+        return Err(ApiError::forbidden("csrf", message).into());
     }
     Ok(identity)
+}
+
+/// Whether a request changes nothing, or certainly comes from a page of this server.
+fn is_safe_with_cookie(auth: &AuthState, request: &Parts) -> bool {
+    matches!(request.method, Method::GET | Method::HEAD | Method::OPTIONS)
+        || auth.is_same_origin(&request.uri, &request.headers) && request.headers.contains_key(CSRF_HEADER)
+}
+
+fn is_cross_origin(request: &Parts) -> bool {
+    request.extensions.get::<CrossOrigin>().is_some()
 }
 
 /// Authenticates a request that has credentials. Invalid credentials are an error, except an expired cookie.
@@ -113,6 +131,8 @@ async fn authenticated(auth: &AuthState, request: &mut Parts) -> Result<Option<I
     let named: Vec<HeaderValue> = request.headers.get_all(&USER).iter().cloned().collect();
     // Later handlers must not trust this header.
     request.headers.remove(&USER);
+    // A proxy may know a browser by its cookies, which do not count for pages of other origins.
+    let named = if is_cross_origin(request) { Vec::new() } else { named };
     if let [first, rest @ ..] = named.as_slice() {
         if auth.names_users(peer) {
             let user = first.to_str().ok().filter(|_| rest.is_empty()).and_then(|text| user_name(text).ok());

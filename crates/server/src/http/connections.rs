@@ -10,6 +10,7 @@ use axum::body::Body;
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 pub(super) use disconnect::GoneGuard;
+use futures::future::join_all;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -52,20 +53,34 @@ pub(crate) struct Served {
     pub(crate) answering: Answering,
 }
 
-/// Accepts connections until `stop`, lets their requests finish, and closes them at `end`.
+/// Accepts connections on all listeners until `stop`, lets their requests finish, and closes them at `end`.
 pub(crate) async fn serve(
-    listener: TcpListener,
+    listeners: Vec<TcpListener>,
     served: Served,
     stop: CancellationToken,
     end: CancellationToken,
-) -> std::io::Result<()> {
-    let Served { router, auth, max_connections, answering } = served;
-    let table = Table::new(affordable(max_connections), auth.proxies());
+) {
+    let table = Table::new(affordable(served.max_connections), served.auth.proxies());
     let open = TaskTracker::new();
+    join_all(listeners.iter().map(|listener| accept(listener, &served, &table, &open, &stop, &end))).await;
+    // From now on, connections are refused instead of waiting in the queue of the system.
+    drop(listeners);
+    open.close();
+    open.wait().await;
+}
+
+async fn accept(
+    listener: &TcpListener,
+    served: &Served,
+    table: &Table,
+    open: &TaskTracker,
+    stop: &CancellationToken,
+    end: &CancellationToken,
+) {
     let mut logged: Option<Instant> = None;
     loop {
         let accepted = tokio::select! {
-            () = stop.cancelled() => break,
+            () = stop.cancelled() => return,
             accepted = listener.accept() => accepted,
         };
         let (stream, peer) = match accepted {
@@ -83,13 +98,10 @@ pub(crate) async fn serve(
             }
         };
         let ticket = Arc::new(table.admit(peer.ip()));
-        let (router, auth, answering) = (router.clone(), Arc::clone(&auth), answering.clone());
-        let service = Service { router, auth, answering, ticket, peer };
+        let (router, auth) = (served.router.clone(), Arc::clone(&served.auth));
+        let service = Service { router, auth, answering: served.answering.clone(), ticket, peer };
         open.spawn(connection(stream, service, stop.clone(), end.clone()));
     }
-    open.close();
-    open.wait().await;
-    Ok(())
 }
 
 /// Returns the wanted number of connections, reduced to what the limit on descriptors permits.

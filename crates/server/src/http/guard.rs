@@ -1,9 +1,10 @@
 //! Checks the Host and Origin headers, which protects against DNS rebinding and pages of other sites.
 
 use super::HttpOptions;
+use super::cors::CorsOrigins;
 use axum::extract::{Request, State};
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
@@ -13,46 +14,63 @@ const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 pub(crate) struct Guard {
     hosts: Vec<String>,
-    origins: Vec<String>,
+    /// Origins of this server.
+    own: Vec<String>,
+    /// Origins of other pages that are trusted like its own.
+    named: Vec<String>,
+    cors: CorsOrigins,
 }
 
+/// Marks a request of a page of another origin, which is authenticated by a key or a token only.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CrossOrigin;
+
+/// Rejection of a request: its status, and the reason.
+type Refusal = (StatusCode, &'static str);
+
 impl Guard {
-    pub(crate) fn new(options: &HttpOptions, port: u16) -> Self {
+    pub(crate) fn new(options: &HttpOptions, ports: &[u16]) -> Self {
         let hosts: Vec<String> = LOOPBACK
             .iter()
             .map(|host| (*host).to_owned())
             .chain(options.allowed_hosts.iter().map(|host| host.to_ascii_lowercase()))
             .collect();
-        let own = LOOPBACK.iter().map(|host| {
-            let host = if host.contains(':') { format!("[{host}]") } else { (*host).to_owned() };
-            format!("http://{host}:{port}")
+        let own = ports.iter().flat_map(|port| {
+            LOOPBACK.iter().map(move |host| {
+                let host = if host.contains(':') { format!("[{host}]") } else { (*host).to_owned() };
+                format!("http://{host}:{port}")
+            })
         });
+        let public = options.auth.as_ref().and_then(|auth| auth.public_url.as_ref());
+        let own = own.chain(public.map(|url| url.origin().ascii_serialization())).collect();
         let named = options.allowed_origins.iter().map(|origin| origin.trim_end_matches('/').to_ascii_lowercase());
-        Self { hosts, origins: own.chain(named).collect() }
+        Self { hosts, own, named: named.collect(), cors: options.cors_origins.clone() }
     }
 
-    /// Returns why a request is rejected, if it is.
-    fn refuses(&self, uri: &Uri, headers: &HeaderMap) -> Option<(StatusCode, &'static str)> {
+    /// Returns whether a request comes from a page of another origin that may use this server, or why it is rejected.
+    fn checked(&self, uri: &Uri, headers: &HeaderMap) -> Result<Option<CrossOrigin>, Refusal> {
         let Some(host) = host(uri, headers) else {
-            return Some((StatusCode::BAD_REQUEST, "the request has no usable Host header\n"));
+            return Err((StatusCode::BAD_REQUEST, "the request has no usable Host header\n"));
         };
         if !self.hosts.contains(&host) {
-            return Some((
-                StatusCode::FORBIDDEN,
-                "this Host is not allowed: to allow it, add it to server.allowed_hosts\n",
-            ));
+            let reason = "this Host is not allowed: to allow it, add it to server.allowed_hosts\n";
+            return Err((StatusCode::FORBIDDEN, reason));
         }
-        let mut origins = headers.get_all(header::ORIGIN).iter();
-        let is_ours = |origin: &axum::http::HeaderValue| {
-            origin.to_str().is_ok_and(|origin| self.origins.contains(&origin.to_ascii_lowercase()))
+        let origins: Vec<&HeaderValue> = headers.get_all(header::ORIGIN).iter().collect();
+        let is_in = |list: &[String], origin: &HeaderValue| {
+            origin.to_str().is_ok_and(|origin| list.contains(&origin.to_ascii_lowercase()))
         };
-        if !origins.all(is_ours) {
-            return Some((
-                StatusCode::FORBIDDEN,
-                "this Origin is not allowed: to allow it, add it to server.allowed_origins\n",
-            ));
+        match origins.as_slice() {
+            all if all.iter().all(|origin| is_in(&self.own, origin)) => Ok(None),
+            [origin] if self.cors.lists(origin) => Ok(Some(CrossOrigin)),
+            all if all.iter().all(|origin| is_in(&self.own, origin) || is_in(&self.named, origin)) => Ok(None),
+            [_] if self.cors.is_any() => Ok(Some(CrossOrigin)),
+            _ => {
+                let reason = "this Origin is not allowed: to allow it, add it to server.cors_origins (for pages that use \
+                              an API key) or server.allowed_origins\n";
+                Err((StatusCode::FORBIDDEN, reason))
+            }
         }
-        None
     }
 }
 
@@ -84,10 +102,15 @@ fn named(uri: &Uri, headers: &HeaderMap) -> Option<Authority> {
     (!authority.as_str().contains('@')).then_some(authority)
 }
 
-pub(crate) async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
-    match guard.refuses(request.uri(), request.headers()) {
-        None => next.run(request).await,
-        Some((status, reason)) => {
+pub(crate) async fn check(State(guard): State<Arc<Guard>>, mut request: Request, next: Next) -> Response {
+    match guard.checked(request.uri(), request.headers()) {
+        Ok(None) => next.run(request).await,
+        Ok(Some(cross_origin)) => {
+            request.headers_mut().remove(header::COOKIE);
+            request.extensions_mut().insert(cross_origin);
+            next.run(request).await
+        }
+        Err((status, reason)) => {
             tracing::warn!(host = ?request.headers().get(header::HOST), origin = ?request.headers().get(header::ORIGIN), "{}", reason.trim_end());
             (status, reason).into_response()
         }
@@ -97,11 +120,18 @@ pub(crate) async fn check(State(guard): State<Arc<Guard>>, request: Request, nex
 #[cfg(test)]
 mod tests {
     use super::Guard;
-    use crate::http::HttpOptions;
+    use crate::http::{CorsOrigins, HttpOptions};
     use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
 
     fn refused(headers: &[(&'static str, &str)]) -> Option<StatusCode> {
+        checked(&[], headers).err()
+    }
+
+    /// Whether a request counts as one of another origin, or the status of its rejection.
+    fn checked(cors: &[&str], headers: &[(&'static str, &str)]) -> Result<bool, StatusCode> {
+        let cors: Vec<String> = cors.iter().map(|origin| (*origin).to_owned()).collect();
         let options = HttpOptions {
+            cors_origins: CorsOrigins::parse(&cors).unwrap(),
             allowed_hosts: vec!["Tools.Example".to_owned()],
             allowed_origins: vec!["https://chat.example".to_owned()],
             ..HttpOptions::default()
@@ -110,7 +140,8 @@ mod tests {
         for (name, value) in headers {
             map.append(HeaderName::from_static(name), HeaderValue::from_str(value).unwrap());
         }
-        Guard::new(&options, 8989).refuses(&Uri::from_static("/mcp"), &map).map(|(status, _)| status)
+        let checked = Guard::new(&options, &[8989, 9000]).checked(&Uri::from_static("/mcp"), &map);
+        checked.map(|cross| cross.is_some()).map_err(|(status, _)| status)
     }
 
     #[test]
@@ -135,7 +166,7 @@ mod tests {
     #[test]
     fn pages_of_other_origins_are_rejected() {
         let with = |origin| refused(&[("host", "localhost:8989"), ("origin", origin)]);
-        for origin in ["http://localhost:8989", "http://127.0.0.1:8989", "https://chat.example"] {
+        for origin in ["http://localhost:8989", "http://127.0.0.1:9000", "https://chat.example"] {
             assert_eq!(with(origin), None, "{origin}");
         }
         for origin in ["http://localhost:3000", "null", "http://evil.example", "https://localhost:8989", "file://"] {
@@ -143,5 +174,23 @@ mod tests {
         }
         let two = [("host", "localhost"), ("origin", "http://localhost:8989"), ("origin", "http://evil.example")];
         assert_eq!(refused(&two), Some(StatusCode::FORBIDDEN));
+    }
+
+    #[test]
+    fn pages_of_cors_origins_are_marked() {
+        let with = |cors: &[&str], origin| checked(cors, &[("host", "localhost:8989"), ("origin", origin)]);
+        assert_eq!(with(&["https://app.example"], "https://app.example"), Ok(true));
+        assert_eq!(with(&["https://app.example"], "http://localhost:8989"), Ok(false));
+        assert_eq!(with(&["https://app.example"], "https://chat.example"), Ok(false));
+        for origin in ["https://app.example.evil", "http://app.example", "https://app.example:444", "null"] {
+            assert_eq!(with(&["https://app.example"], origin), Err(StatusCode::FORBIDDEN), "{origin}");
+            assert_eq!(with(&["*"], origin), Ok(true), "{origin}");
+        }
+        // What is listed explicitly counts, even if the origin is trusted otherwise.
+        assert_eq!(with(&["https://chat.example"], "https://chat.example"), Ok(true));
+        assert_eq!(with(&["http://localhost:8989"], "http://localhost:8989"), Ok(false));
+        let two = [("host", "localhost"), ("origin", "https://app.example"), ("origin", "https://app.example")];
+        assert_eq!(checked(&["*"], &two), Err(StatusCode::FORBIDDEN));
+        assert_eq!(checked(&["*"], &[("host", "evil.example"), ("origin", "x")]), Err(StatusCode::FORBIDDEN));
     }
 }

@@ -1,5 +1,6 @@
 //! The sign-in pages. They have no scripts and load nothing from elsewhere.
 
+use super::parts::{Part, Parts};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use base64::Engine as _;
@@ -94,25 +95,32 @@ pub(crate) fn link(status: StatusCode, problem: Option<&str>) -> Response {
 }
 
 /// Page at `/`, which describes the server.
-pub(crate) fn home(base: &str) -> Response {
+pub(crate) fn home(base: &str, parts: &Parts, is_local_browser: bool) -> Response {
     let base = escaped(base);
+    let mcp = format!("<p>MCP clients connect to <b>{base}/mcp</b>.</p>");
+    let api = "<p>Programs use the HTTP API: <a href=/api/openapi.json>/api/openapi.json</a> describes it.</p>";
+    let mcp = Some(mcp).filter(|_| parts.has(Part::Mcp)).unwrap_or_default();
+    let api = Some(api).filter(|_| parts.has(Part::Api)).unwrap_or_default();
+    let sign_in = if is_local_browser {
+        "<p>This browser is signed in as the local user.</p>\
+         <form method=post action=/sign-in/out><button>Sign out</button></form>"
+    } else {
+        "<a class=button href=/sign-in>Sign in</a>"
+    };
     let body = format!(
         "<p>Coracle runs code that calls tools, in a sandbox. This server has no pages besides signing in.</p>\
-         <p>MCP clients connect to <b>{base}/mcp</b>.</p>\
-         <p>Programs use the HTTP API: <a href=/api/openapi.json>/api/openapi.json</a> describes it.</p>\
-         <p>The state of the server is at <a href=/health>/health</a>.</p>\
-         <a class=button href=/sign-in>Sign in</a>"
+         {mcp}{api}<p>The state of the server is at <a href=/health>/health</a>.</p>{sign_in}"
     );
     page(StatusCode::OK, "Coracle", None, &body)
 }
 
 /// Page at `/` as plain text.
-pub(crate) fn home_text(base: &str) -> String {
+pub(crate) fn home_text(base: &str, parts: &Parts) -> String {
+    let mcp = if parts.has(Part::Mcp) { format!("MCP clients  {base}/mcp\n") } else { String::new() };
+    let api = if parts.has(Part::Api) { format!("HTTP API     {base}/api/openapi.json\n") } else { String::new() };
     format!(
         "Coracle runs code that calls tools, in a sandbox.\n\n\
-         MCP clients  {base}/mcp\n\
-         HTTP API     {base}/api/openapi.json\n\
-         sign in      {base}/sign-in\n\
+         {mcp}{api}sign in      {base}/sign-in\n\
          state        {base}/health\n"
     )
 }

@@ -23,6 +23,8 @@ use utoipa::ToSchema;
 
 /// The default page after signing in or out.
 const HOME: &str = "/sign-in";
+/// The page after signing in as the local user.
+const ROOT: &str = "/";
 /// Maximum length of a submitted form, in bytes.
 const MAX_FORM: usize = 16 << 10;
 /// After signing in with a link, a user can set a password for this long without the current one.
@@ -99,6 +101,9 @@ async fn show(State(auth): Auth, Query(next): Query<Next>, headers: HeaderMap) -
         && let Some(session) = session_of(&caller)
     {
         return Ok(pages::account(caller.user.as_str(), caller.role == Role::Admin, &form_token(session)));
+    }
+    if auth.is_local_browser(&headers).await? {
+        return Ok(redirect_to(ROOT));
     }
     let provider = provider(&auth, next.path());
     Ok(pages::sign_in(StatusCode::OK, None, next.path(), provider.as_deref()))
@@ -192,11 +197,22 @@ async fn by_link(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     same_origin(&auth, &uri, &headers)?;
+    if !auth.is_required().await?
+        && let Some(session) = auth.local_browser.sign_in(&token, auth.session)?
+    {
+        let mut response = redirect_to(ROOT);
+        remember(&auth, Some(&session), &mut response);
+        return Ok(response);
+    }
     match auth.people.by_link(&token, from).await {
         Ok(user) => begun(&auth, &user, &headers, Way::Link, "/sign-in/password").await,
         Err(SignInError::Account(error)) => Err(error.into()),
         Err(SignInError::Wrong) => {
-            let text = "This link was used already, or has expired. Ask for a new one: coracle users link NAME";
+            let text = if auth.is_required().await? {
+                "This link was used already, or has expired. Ask for a new one: coracle users link NAME"
+            } else {
+                "This link was used already, or has expired. Each start of coracle up prints a new one."
+            };
             Ok(pages::link(StatusCode::UNAUTHORIZED, Some(text)))
         }
         Err(error) => Err(error.into()),
@@ -343,6 +359,9 @@ async fn sign_out(
 ) -> Result<Response, ApiError> {
     same_origin(&auth, &uri, &headers)?;
     let mut response = redirect_to(HOME);
+    if let Some(token) = auth.cookie(&headers) {
+        auth.local_browser.sign_out(&token);
+    }
     if let Some((_, session)) = caller(&auth, &headers).await? {
         let Form(form) = form.map_err(|error| ApiError::invalid(error.body_text()))?;
         known_form(&form.csrf, &session)?;

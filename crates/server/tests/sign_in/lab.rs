@@ -72,6 +72,25 @@ impl Lab {
         servers: impl FnOnce(&Path) -> Vec<ServerSpec>,
         change: impl FnOnce(&mut AuthOptions),
     ) -> Self {
+        Self::start_all(vec![listener], settings, servers, change, |_| {})
+    }
+
+    /// Starts on these listeners, with changes to the options of the server, too.
+    pub(crate) fn start_on_all(
+        listeners: Vec<TcpListener>,
+        change: impl FnOnce(&mut AuthOptions),
+        change_http: impl FnOnce(&mut HttpOptions),
+    ) -> Self {
+        Self::start_all(listeners, Settings::default(), |_| Vec::new(), change, change_http)
+    }
+
+    fn start_all(
+        listeners: Vec<TcpListener>,
+        settings: Settings,
+        servers: impl FnOnce(&Path) -> Vec<ServerSpec>,
+        change: impl FnOnce(&mut AuthOptions),
+        change_http: impl FnOnce(&mut HttpOptions),
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let people = People::new(Arc::clone(&store)).with_workspaces(folder.path());
@@ -85,6 +104,8 @@ impl Lab {
         let mut auth = AuthOptions {
             people: people.clone(),
             required: true,
+            local_key: None,
+            local_link: None,
             public_url: None,
             trusted_proxies: Vec::new(),
             user_id_proxies: Vec::new(),
@@ -94,16 +115,17 @@ impl Lab {
         change(&mut auth);
         let host = auth.public_url.as_ref().and_then(|url| url.host_str()).map(str::to_owned);
         let origin = auth.public_url.as_ref().map(|url| url.origin().ascii_serialization());
-        let options = HttpOptions {
+        let mut options = HttpOptions {
             allowed_hosts: host.into_iter().collect(),
             // An allowed origin that is not our own.
             allowed_origins: origin.into_iter().chain(["https://chat.example".to_owned()]).collect(),
             auth: Some(auth),
             ..HttpOptions::default()
         };
-        let base = format!("http://{}", listener.local_addr().unwrap());
+        change_http(&mut options);
+        let base = format!("http://{}", listeners[0].local_addr().unwrap());
         let stop = CancellationToken::new();
-        tokio::spawn(serve_http(frontend, listener, options, stop.clone()));
+        tokio::spawn(serve_http(frontend, listeners, options, stop.clone()));
         let http = client();
         Self { base, people, store, http, stop, folder }
     }

@@ -88,6 +88,7 @@ impl Place {
             sessions: Sessions::default(),
             auth: Arc::new(AuthState::new(&AuthOptions::local_only())),
             agent: Arc::default(),
+            parts: crate::http::Parts::default(),
             continuations: Arc::default(),
             runs: self.frontend.start_agent(AgentOptions::default(), &CancellationToken::new()).runs,
             personal_keys: Arc::default(),
