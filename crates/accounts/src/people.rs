@@ -87,6 +87,11 @@ impl People {
     }
 
     /// The store of the accounts.
+    pub fn shared_store(&self) -> Arc<dyn Store> {
+        Arc::clone(&self.store)
+    }
+
+    /// The store.
     pub fn store(&self) -> &dyn Store {
         &*self.store
     }

@@ -15,6 +15,7 @@ use crate::wiring::check;
 use anyhow::Context;
 use clap::Args;
 use client::Client;
+use coracle_accounts::People;
 use install::Servers;
 use std::io::IsTerminal;
 use std::path::Path;
@@ -78,7 +79,7 @@ pub(crate) fn run(arguments: &McpArguments, config: Option<&Path>, ahead: Option
     let launcher = ahead.unwrap_or_else(Ahead::new).into_launcher().ok();
     let loaded = load(config, arguments.frontend.flags())?;
     check(&loaded)?;
-    let mut agent = models::agent_options(&loaded)?;
+    let agent = models::agent_options(&loaded)?;
     warn_of_not_followed(&loaded);
     if std::io::stdin().is_terminal() {
         eprintln!("{AT_A_TERMINAL}");
@@ -89,8 +90,8 @@ pub(crate) fn run(arguments: &McpArguments, config: Option<&Path>, ahead: Option
         let stop = CancellationToken::new();
         let mut signals = Signals::listen().context("cannot listen for signals")?;
         let serving = Serving::start(&arguments.frontend, &loaded, launcher).await?;
-        agent.store = Some(Arc::clone(&serving.store));
-        let served = coracle_server::serve_stdio(serving.frontend.clone(), agent, stop.clone());
+        let people = People::new(Arc::clone(&serving.store));
+        let served = coracle_server::serve_stdio(serving.frontend.clone(), agent, &people, stop.clone());
         tokio::pin!(served);
         let served = tokio::select! {
             served = &mut served => served,

@@ -32,7 +32,6 @@ pub(crate) fn agent_options(loaded: &Loaded) -> anyhow::Result<AgentOptions> {
     Ok(AgentOptions {
         models: Arc::new(models),
         local_key: None,
-        store: None,
         limits: RunLimits {
             steps: u32::try_from(agent.max_steps).unwrap_or(u32::MAX),
             calls: u32::try_from(agent.max_calls).unwrap_or(u32::MAX),

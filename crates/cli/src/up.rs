@@ -153,7 +153,6 @@ async fn serve(
     let greeting =
         Greeting { serving: &serving, profile: &loaded.settings.server.profile, addresses: &bound, parts: &parts };
     let options = auth.options(loaded, people, LocalAccess { key: agent.local_key.clone(), link });
-    agent.store = Some(Arc::clone(&serving.store));
     let options = HttpOptions { agent, parts: parts.clone(), ..options };
     // Clients are served at once, because information about servers may take a while.
     let served = tokio::spawn(coracle_server::serve_http(serving.frontend.clone(), listeners, options, stop.clone()));

@@ -69,6 +69,7 @@ impl Drive {
         let (sender, mut events) = mpsc::channel(MAX_WAITING_EVENTS);
         let narrating = async {
             while let Some(event) = events.recv().await {
+                journal.note(&event).await;
                 narrator.tell_event(event);
             }
         };

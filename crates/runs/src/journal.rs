@@ -2,7 +2,7 @@
 
 use crate::item::{ItemIds, Kind, Positions, StoredItem};
 use async_trait::async_trait;
-use coracle_agent::{Entry, JournalError, RunJournal};
+use coracle_agent::{CallUpdate, Entry, JournalError, RunEvent, RunJournal};
 use coracle_models::{Call, Item};
 use coracle_store::{NewItem, NewStep, Progress, StepEnd, StepKind, Store, StoreError};
 use coracle_types::{ItemId, RunId, UserId};
@@ -71,6 +71,23 @@ impl StoreJournal {
             }
         });
         rest.collect()
+    }
+
+    /// Records questions to a person as steps. They have no effect by themselves, so the run does not depend on it.
+    pub(crate) async fn note(&self, event: &RunEvent) {
+        let mut progress = Progress::default();
+        match event {
+            RunEvent::CallUpdate { update: CallUpdate::Asked { question, .. }, .. } => {
+                progress.begun.push(begun(StepKind::Question, question));
+            }
+            RunEvent::CallUpdate { update: CallUpdate::Answered { question, allowed, .. }, .. } => {
+                progress.ended.push(ended(StepKind::Question, question, json!({ "allowed": allowed })));
+            }
+            _ => return,
+        }
+        if let Err(error) = self.store.advance(&self.user, &self.run, &progress).await {
+            tracing::warn!(run = %self.run, %error, "cannot record a question");
+        }
     }
 
     fn result_id(&self, call_id: &str) -> String {

@@ -8,6 +8,7 @@
 //! Invariants: a run that outlives its client ends only by itself, by a stop, or by a limit. What is recorded is never
 //! done again: a crash repeats at most the question to the model that was open. Users do not see each other's runs.
 
+mod call_log;
 mod context;
 mod conversations;
 mod drive;
@@ -22,6 +23,7 @@ mod spec;
 mod take_up;
 mod wire;
 
+pub use call_log::StoreCallLog;
 pub use conversations::ItemList;
 pub use error::RunError;
 pub use feed::{Feed, FeedEvent, Heard, Listener};

@@ -28,6 +28,9 @@ pub struct RunSpec {
     /// Whether the run goes on without its client.
     #[serde(default)]
     pub is_background: bool,
+    /// Whether a person may be asked about calls that need an approval. Otherwise, they are refused.
+    #[serde(default)]
+    pub may_ask: bool,
     /// Whether the run is kept after its end.
     #[serde(default)]
     pub is_stored: bool,

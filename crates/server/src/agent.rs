@@ -3,7 +3,6 @@
 use crate::mcp::FrontendTools;
 use coracle_agent::{CodeFences, RunLimits};
 use coracle_models::Directory;
-use coracle_store::Store;
 use coracle_types::Secret;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,8 +24,6 @@ pub struct AgentOptions {
     pub instructions: String,
     /// Whether requests may name addresses of images, which the provider then fetches.
     pub allows_image_urls: bool,
-    /// Where conversations and runs are kept. Without it, they are lost when the server stops.
-    pub store: Option<Arc<dyn Store>>,
     /// Options of single providers, by name.
     pub providers: BTreeMap<String, ProviderOptions>,
 }

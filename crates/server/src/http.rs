@@ -23,11 +23,10 @@ mod v1;
 
 use crate::agent::AgentOptions;
 use crate::approvals::OpenQuestions;
-use crate::daily_tokens::within_daily_tokens;
 use crate::gone::Gone;
 use crate::identity::Identity;
 use crate::mcp::Frontend;
-use crate::personal_keys::PersonalKeys;
+use crate::user_models::UserModels;
 pub use api::openapi_document;
 pub use auth_state::AuthOptions;
 use auth_state::AuthState;
@@ -110,11 +109,11 @@ struct App {
     sessions: Sessions,
     auth: Arc<AuthState>,
     agent: Arc<AgentOptions>,
+    user_models: UserModels,
     parts: Parts,
     continuations: Arc<v1::Continuations>,
     runs: RunService,
     questions: OpenQuestions,
-    personal_keys: Arc<PersonalKeys>,
     stop: CancellationToken,
 }
 
@@ -150,19 +149,19 @@ pub async fn serve_http(
     let auth = Arc::new(AuthState::new(&options.auth.unwrap_or_else(AuthOptions::local_only)));
     let patience = Duration::from_secs(frontend.options.settings.policy.approval_seconds);
     let questions = OpenQuestions::new(auth.people.clone(), patience, stop.clone());
-    let agent = frontend.start_agent(options.agent, &stop);
+    let agent = frontend.start_agent(options.agent, &auth.people, Some(questions.clone()), &stop);
     let app = App {
         frontend: frontend.clone(),
         mcp,
         manager,
         sessions: Sessions::default(),
         auth,
-        agent: Arc::clone(&agent.options),
+        agent: Arc::clone(&agent.models.options),
+        user_models: agent.models.clone(),
         parts: options.parts,
         continuations: Arc::default(),
         runs: agent.runs.clone(),
         questions,
-        personal_keys: Arc::default(),
         stop: stop.clone(),
     };
     let guarded = routes(&app, &options.cors_origins).layer(middleware::from_fn_with_state(guard, guard::check));
@@ -295,16 +294,9 @@ impl App {
         &self.agent.models
     }
 
-    /// Finds a model for a user: with the user's own key, or with the operator's within the daily limit of the user.
+    /// Finds a model for a user.
     async fn model(&self, user: &UserId, name: Option<&str>) -> Result<Result<ChosenModel, ChoiceError>, ApiError> {
-        let own = self.personal_keys.directory(&self.agent, &self.auth.people, user).await?;
-        Ok(own.directory().find(name).map(|mut chosen| {
-            if !own.has_key(&chosen.provider_name) {
-                chosen.provider =
-                    within_daily_tokens(chosen.provider, &self.auth.people, user, self.agent.daily_tokens);
-            }
-            chosen
-        }))
+        Ok(self.user_models.find(user, name).await?)
     }
 
     /// Records a session that a client started with `initialize`.

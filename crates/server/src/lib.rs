@@ -23,6 +23,7 @@ mod profile;
 mod runs;
 mod stdio;
 mod timestamp;
+mod user_models;
 mod views;
 
 pub use agent::{AgentOptions, ProviderOptions};

@@ -1,12 +1,14 @@
 //! The agent of a server: its models, and its runs.
 
 use crate::agent::AgentOptions;
+use crate::approvals::OpenQuestions;
 use crate::mcp::{Frontend, FrontendTools};
+use crate::user_models::UserModels;
 use async_trait::async_trait;
+use coracle_accounts::People;
 use coracle_agent::Agent;
-use coracle_policy::NobodyToAsk;
+use coracle_policy::{Approver, NobodyToAsk};
 use coracle_runs::{Prepared, RunError, RunService, RunSpec, RunTools, Surroundings};
-use coracle_store::{MemoryStore, Store};
 use coracle_types::UserId;
 use std::fmt;
 use std::sync::Arc;
@@ -15,24 +17,29 @@ use tokio_util::sync::CancellationToken;
 /// The agent of a server. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct AgentRuntime {
-    /// Models and limits.
-    pub(crate) options: Arc<AgentOptions>,
+    /// The models of users.
+    pub(crate) models: UserModels,
     /// The runs.
     pub(crate) runs: RunService,
 }
 
 impl Frontend {
-    /// Starts the agent of this front end and of its clones. Without a call of this, there is none.
+    /// Starts the agent of this front end and of its clones. Without a call of this, there is none. People are asked
+    /// through `questions`, if there is a way to answer them.
     ///
     /// Runs that outlive their clients are left for the next process when `stop` is cancelled.
-    pub(crate) fn start_agent(&self, options: AgentOptions, stop: &CancellationToken) -> AgentRuntime {
-        let options = Arc::new(options);
-        let store = options.store.clone();
-        let store = store.unwrap_or_else(|| Arc::new(MemoryStore::new()) as Arc<dyn Store>);
-        let surroundings = ServerSurroundings { frontend: self.clone(), options: Arc::clone(&options) };
-        let runs = RunService::new(store, Arc::new(surroundings), stop.clone());
+    pub(crate) fn start_agent(
+        &self,
+        options: AgentOptions,
+        people: &People,
+        questions: Option<OpenQuestions>,
+        stop: &CancellationToken,
+    ) -> AgentRuntime {
+        let models = UserModels::new(options, people);
+        let surroundings = ServerSurroundings { frontend: self.clone(), models: models.clone(), questions };
+        let runs = RunService::new(people.shared_store(), Arc::new(surroundings), stop.clone());
         // A front end is served once, so the runtime is never replaced.
-        self.agent.get_or_init(|| AgentRuntime { options, runs }).clone()
+        self.agent.get_or_init(|| AgentRuntime { models, runs }).clone()
     }
 }
 
@@ -47,7 +54,17 @@ impl AgentRuntime {
 
 struct ServerSurroundings {
     frontend: Frontend,
-    options: Arc<AgentOptions>,
+    models: UserModels,
+    questions: Option<OpenQuestions>,
+}
+
+impl ServerSurroundings {
+    fn approver(&self, user: &UserId, run: &RunTools, spec: &RunSpec) -> Arc<dyn Approver> {
+        match &self.questions {
+            Some(questions) if spec.may_ask => questions.approver(user, Some(run.run.to_string())),
+            _ => Arc::new(NobodyToAsk),
+        }
+    }
 }
 
 impl fmt::Debug for ServerSurroundings {
@@ -58,15 +75,20 @@ impl fmt::Debug for ServerSurroundings {
 
 #[async_trait]
 impl Surroundings for ServerSurroundings {
-    async fn prepare(&self, user: &UserId, _run: &RunTools, spec: &RunSpec) -> Result<Prepared, RunError> {
-        let chosen = self.options.models.find(Some(&spec.model));
-        let chosen = chosen.map_err(|error| RunError::invalid("model", format!("{error}: {}", error.hint())))?;
-        let tools = FrontendTools::new(self.frontend.of_user(user), Arc::new(NobodyToAsk));
+    async fn prepare(&self, user: &UserId, run: &RunTools, spec: &RunSpec) -> Result<Prepared, RunError> {
+        let invalid = |message: String| RunError::invalid("model", message);
+        let found = self.models.find(user, Some(&spec.model)).await.map_err(|error| invalid(error.to_string()))?;
+        let chosen = found.map_err(|error| invalid(format!("{error}: {}", error.hint())))?;
+        let mut tools = FrontendTools::new(self.frontend.of_user(user), self.approver(user, run, spec));
+        if spec.outlives_client() {
+            tools = tools.for_run(run.clone());
+        }
+        let options = &self.models.options;
         let of_client = spec.instructions.as_deref().unwrap_or_default();
-        let instructions = self.options.instructions(&tools, of_client).await;
+        let instructions = options.instructions(&tools, of_client).await;
         Ok(Prepared {
-            agent: Agent::new(Arc::new(tools), self.options.limits(&chosen.provider_name)),
-            fences: self.options.fences(&chosen.provider_name),
+            agent: Agent::new(Arc::new(tools), options.limits(&chosen.provider_name)),
+            fences: options.fences(&chosen.provider_name),
             provider: chosen.provider,
             model: chosen.model,
             instructions,

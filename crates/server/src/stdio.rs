@@ -2,6 +2,7 @@
 
 use crate::agent::AgentOptions;
 use crate::mcp::Frontend;
+use coracle_accounts::People;
 use rmcp::ServiceExt;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -17,10 +18,15 @@ const MAX_MESSAGE: usize = 16 << 20;
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Serves one client over standard input and output until it disconnects or `stop` is cancelled.
-pub async fn serve_stdio(mut frontend: Frontend, agent: AgentOptions, stop: CancellationToken) -> std::io::Result<()> {
-    let agent = frontend.start_agent(agent, &stop);
+pub async fn serve_stdio(
+    mut frontend: Frontend,
+    agent: AgentOptions,
+    people: &People,
+    stop: CancellationToken,
+) -> std::io::Result<()> {
+    let agent = frontend.start_agent(agent, people, None, &stop);
     // Without a model no run can be continued, and the store need not be opened.
-    let can_run = !agent.options.models.providers().is_empty();
+    let can_run = !agent.models.options.models.providers().is_empty();
     let taking_up = tokio::spawn(async move {
         if can_run {
             agent.take_up().await;

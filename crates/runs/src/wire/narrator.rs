@@ -340,13 +340,7 @@ impl Narrator {
     fn own_call(&mut self, id: String, call: Call) {
         let item = items::own_call(&id, &call, None, Status::InProgress, &self.container).swap_remove(0);
         let index = self.add(&item);
-        let place = |more: Value| {
-            let mut data = json!({"item_id": id, "output_index": index});
-            if let (Some(data), Value::Object(more)) = (data.as_object_mut(), more) {
-                data.extend(more);
-            }
-            data
-        };
+        let place = |more: Value| with(json!({"item_id": id, "output_index": index}), more);
         match Shown::of(&call, true) {
             Shown::Code => {
                 let code = items::code_of(&call);
@@ -400,9 +394,27 @@ impl Narrator {
                 self.extension("response.coracle.output.delta", data);
             }
             CallUpdate::Waiting { servers } => {
-                let mut data = place;
-                data["servers"] = servers.into();
-                self.extension("response.coracle.waiting", data);
+                self.extension("response.coracle.waiting", with(place, json!({"servers": servers})));
+            }
+            CallUpdate::CallBegan { number, server, tool, arguments } => {
+                let call = json!({"number": number, "server": server, "tool": tool, "arguments": arguments});
+                self.extension("response.coracle.call.began", with(place, call));
+            }
+            CallUpdate::CallEnded { number, call } => {
+                self.extension("response.coracle.call.ended", with(place, json!({"number": number, "call": call})));
+            }
+            CallUpdate::Asked { number, question, server, tool, why } => {
+                let asked = json!({
+                    "number": number, "approval_id": question, "server": server, "tool": tool, "reason": why,
+                });
+                self.extension("response.coracle.asked", with(place, asked));
+            }
+            CallUpdate::Answered { number, question, allowed } => {
+                let answered = json!({"number": number, "approval_id": question, "allowed": allowed});
+                self.extension("response.coracle.answered", with(place, answered));
+            }
+            CallUpdate::Artifact(artifact) => {
+                self.extension("response.coracle.artifact", with(place, json!({"artifact": artifact})));
             }
         }
     }
@@ -439,4 +451,12 @@ impl Narrator {
             self.done(index, item, Status::Completed);
         }
     }
+}
+
+/// An object with more fields.
+fn with(mut data: Value, more: Value) -> Value {
+    if let (Some(data), Value::Object(more)) = (data.as_object_mut(), more) {
+        data.extend(more);
+    }
+    data
 }

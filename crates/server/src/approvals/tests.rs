@@ -54,6 +54,7 @@ impl Place {
                 tool: &tool,
                 names: &names,
                 arguments: &json!({ "hard": true }),
+                doubt: None,
             };
             approvals.decide(call, &*approver).await
         })

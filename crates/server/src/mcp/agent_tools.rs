@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use coracle_agent::{AgentTools, CallUpdate, ToolOutput};
 use coracle_models::{Call, Part, ToolDefinition};
 use coracle_policy::Approver;
+use coracle_runs::{RunTools, StoreCallLog};
 use coracle_types::ServerName;
 use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock};
 use serde_json::{Map, Value};
@@ -22,6 +23,8 @@ pub struct FrontendTools {
     frontend: Frontend,
     approver: Arc<dyn Approver>,
     definitions: Arc<[ToolDefinition]>,
+    /// The run whose calls are recorded.
+    run: Option<RunTools>,
     /// Servers that were started because code that is being written names them.
     anticipated: Arc<Mutex<HashSet<ServerName>>>,
 }
@@ -35,7 +38,12 @@ impl FrontendTools {
             parameters: tool.input_schema.as_object().cloned().unwrap_or_default(),
             strict: None,
         });
-        Self { frontend, approver, definitions: definitions.collect(), anticipated: Arc::default() }
+        Self { frontend, approver, definitions: definitions.collect(), run: None, anticipated: Arc::default() }
+    }
+
+    /// Records the calls of code, so that the run can be taken up after a crash.
+    pub(crate) fn for_run(self, run: RunTools) -> Self {
+        Self { run: Some(run), ..self }
     }
 
     /// The system prompt: how to work with code, and summaries of skills and servers.
@@ -45,6 +53,7 @@ impl FrontendTools {
 
     async fn execute(
         &self,
+        call: &Call,
         arguments: Map<String, Value>,
         updates: &mpsc::Sender<CallUpdate>,
         cancel: &CancellationToken,
@@ -55,6 +64,11 @@ impl FrontendTools {
         request.events = Some(updates.clone());
         request.cancel = cancel.child_token();
         request.approver = Arc::clone(&self.approver);
+        if let Some(run) = &self.run {
+            let log = StoreCallLog::open(run, &self.frontend.user(), &call.id).await;
+            let log = log.map_err(|error| format!("the recorded calls of the run cannot be read: {error}"))?;
+            request.call_log = Some(Arc::new(log));
+        }
         let (execution, output) = self.frontend.execute_with_output(request).await;
         Ok(render::for_agent(&self.frontend, execution, &output).await)
     }
@@ -95,7 +109,7 @@ impl AgentTools for FrontendTools {
             match name {
                 "search_tools" => discovery::search_tools(&self.frontend, &request(arguments)).await,
                 "get_tool_definition" => discovery::get_tool_definition(&self.frontend, &request(arguments)).await,
-                "execute_code" => self.execute(arguments, updates, cancel).await,
+                "execute_code" => self.execute(call, arguments, updates, cancel).await,
                 _ => Err(format!("unknown tool: {name}")),
             }
         };

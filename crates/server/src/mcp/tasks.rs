@@ -116,7 +116,8 @@ async fn start(
     selected: &Selected,
     is_background: bool,
 ) -> Result<Arc<LiveRun>, String> {
-    let chosen = agent.options.models.find(None).map_err(|error| {
+    let found = agent.models.find(&frontend.user(), None).await.map_err(|error| error.to_string())?;
+    let chosen = found.map_err(|error| {
         let starter = selected.starter.as_ref();
         let starter = starter.map(|starter| format!("\n\nA program to start with, for execute_code:\n{starter}"));
         format!("{error}: {}{}", error.hint(), starter.unwrap_or_default())
@@ -126,6 +127,7 @@ async fn start(
         model: chosen.name(),
         instructions: Some(selected.instructions.clone()).filter(|text| !text.is_empty()),
         is_background,
+        may_ask: is_background,
         is_stored: true,
         metadata: Map::from_iter([("task".to_owned(), Value::from(listed))]),
         ..RunSpec::default()

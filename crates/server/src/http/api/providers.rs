@@ -57,7 +57,7 @@ struct Providers {
 )]
 async fn list(State(app): State<App>, caller: Identity) -> Result<Json<Providers>, ApiError> {
     let personal_keys = may_have_keys(&app, &caller);
-    let own = app.personal_keys.directory(&app.agent, &app.auth.people, &caller.user).await?;
+    let own = app.user_models.of(&caller.user).await?;
     let usable = own.directory().providers();
     let mut names = if personal_keys { app.models().keyed() } else { std::collections::BTreeSet::new() };
     names.extend(usable.keys().map(String::as_str));
@@ -111,7 +111,7 @@ async fn put_key(
     if key.expose().trim().is_empty() || key.expose().len() > MAX_KEY_BYTES {
         return Err(ApiError::invalid(format!("key must have from 1 to {MAX_KEY_BYTES} bytes")));
     }
-    app.personal_keys.change(&app.agent, &app.auth.people, &caller.user, &name, Some(key)).await?;
+    app.user_models.personal_keys.change(&app.agent, &app.auth.people, &caller.user, &name, Some(key)).await?;
     tracing::info!(user = %caller.user, provider = name, "a personal key was set");
     Ok(StatusCode::NO_CONTENT)
 }
@@ -123,7 +123,7 @@ async fn put_key(
     responses((status = 204, description = "Key deleted"), Refusals)
 )]
 async fn delete_key(State(app): State<App>, caller: Identity, At(name): At<String>) -> Result<StatusCode, ApiError> {
-    if !app.personal_keys.change(&app.agent, &app.auth.people, &caller.user, &name, None).await? {
+    if !app.user_models.personal_keys.change(&app.agent, &app.auth.people, &caller.user, &name, None).await? {
         return Err(ApiError::missing("you have no key for this provider"));
     }
     tracing::info!(user = %caller.user, provider = name, "a personal key was deleted");

@@ -4,7 +4,7 @@ use crate::agent::AgentOptions;
 use crate::approvals::OpenQuestions;
 use crate::http::auth_state::{AuthOptions, AuthState};
 use crate::http::sessions::Sessions;
-use crate::http::{App, McpService};
+use crate::http::{App, McpService, Parts};
 use crate::identity::Identity;
 use crate::mcp::{Frontend, FrontendOptions};
 use async_trait::async_trait;
@@ -81,23 +81,23 @@ impl Place {
     fn app(&self) -> App {
         let frontend = self.frontend.clone();
         let mcp = McpService::new(move || Ok(frontend.clone()), Arc::default(), StreamableHttpServerConfig::default());
+        let people = People::new(Arc::<MemoryStore>::clone(&self.store));
+        let stop = CancellationToken::new();
+        let questions = OpenQuestions::new(people.clone(), Duration::from_mins(1), stop.clone());
+        let agent = self.frontend.start_agent(AgentOptions::default(), &people, Some(questions.clone()), &stop);
         App {
             frontend: self.frontend.clone(),
             mcp,
             manager: Arc::default(),
             sessions: Sessions::default(),
             auth: Arc::new(AuthState::new(&AuthOptions::local_only())),
-            agent: Arc::default(),
-            parts: crate::http::Parts::default(),
+            agent: Arc::clone(&agent.models.options),
+            user_models: agent.models,
+            parts: Parts::default(),
             continuations: Arc::default(),
-            runs: self.frontend.start_agent(AgentOptions::default(), &CancellationToken::new()).runs,
-            personal_keys: Arc::default(),
-            questions: OpenQuestions::new(
-                People::new(Arc::<MemoryStore>::clone(&self.store)),
-                Duration::from_mins(1),
-                CancellationToken::new(),
-            ),
-            stop: CancellationToken::new(),
+            runs: agent.runs,
+            questions,
+            stop,
         }
     }
 

@@ -41,7 +41,7 @@ async fn create(
     body: Result<JsonBody<ResponsesRequest>, ApiError>,
 ) -> Result<Response, OpenAiError> {
     let (Caller(user), JsonBody(request)) = (caller?, body?);
-    let chosen = app.models().find(request.model.as_deref())?;
+    let chosen = app.model(&user, request.model.as_deref()).await??;
     let input = read_input(&request.input, InputOptions { allows_image_urls: app.agent.allows_image_urls })?;
     let streams = request.stream.unwrap_or_default();
     let wanted = if request.coracle.events { Wanted::WithExtensions } else { Wanted::Standard };
@@ -179,7 +179,7 @@ async fn compact_input(
     body: Result<JsonBody<ResponsesRequest>, ApiError>,
 ) -> Result<Json<Value>, OpenAiError> {
     let (Caller(user), JsonBody(request)) = (caller?, body?);
-    let chosen = app.models().find(request.model.as_deref())?;
+    let chosen = app.model(&user, request.model.as_deref()).await??;
     let items = app.whole_input(&user, request).await?;
     let compacted = compact(&*chosen.provider, &chosen.model, &items).await?;
     let (items, usage) = compacted.map_or((items, Usage::default()), |shorter| (shorter.items, shorter.usage));
@@ -193,7 +193,7 @@ async fn input_tokens(
     body: Result<JsonBody<ResponsesRequest>, ApiError>,
 ) -> Result<Json<Value>, OpenAiError> {
     let (Caller(user), JsonBody(request)) = (caller?, body?);
-    app.models().find(request.model.as_deref())?;
+    app.model(&user, request.model.as_deref()).await??;
     let tools = FrontendTools::new(app.frontend.of_user(&user), Arc::new(NobodyToAsk));
     let instructions = app.agent.instructions(&tools, request.instructions()).await;
     let definitions = [tools.definitions(), request.functions()?].concat();

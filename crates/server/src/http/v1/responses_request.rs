@@ -94,6 +94,7 @@ impl ResponsesRequest {
             return Err(OpenAiError::parameter("background", "runs in the background must be stored"));
         }
         let conversation = self.conversation.as_ref().map(conversation_id).transpose()?.flatten();
+        let has_conversation = conversation.is_some();
         let previous = self.previous_response_id.as_ref().map(run_id).transpose()?;
         if conversation.is_some() && previous.is_some() {
             let message = "cannot be used together with `conversation`";
@@ -137,6 +138,8 @@ impl ResponsesRequest {
             conversation,
             previous,
             is_background,
+            // A client that knows nothing of questions would only wait.
+            may_ask: is_background || has_conversation || self.coracle.events,
             is_stored,
             metadata,
             echo,
