@@ -10,6 +10,7 @@ mod document;
 mod durability;
 mod faults;
 mod isolation;
+mod killed_runs;
 mod listening;
 mod local_models;
 mod playing;
