@@ -60,6 +60,7 @@ fn servers_and_tools_are_the_same_over_http_and_in_commands() {
     let servers = client.get("/api/servers").json();
     let tools = client.get("/api/tools").json();
     let found = client.get("/api/tools/search?query=remove+something&limit=3").json();
+    let selected = client.get("/api/tools/select?task=remove+something&top=1").json();
     let shown = client.get("/api/tools/plain/wipe").json();
     // The local user allows a tool permanently.
     let call = {
@@ -91,6 +92,8 @@ fn servers_and_tools_are_the_same_over_http_and_in_commands() {
     assert!(served[0]["problem"].as_str().unwrap().contains("NO_SUCH_VARIABLE"), "{served}");
     assert_eq!(printed(&["tools", "list", "--json"]), tools["tools"]);
     assert_eq!(printed(&["tools", "search", "remove", "something", "--limit", "3", "--json"]), found["tools"]);
+    assert_eq!(selected["tools"][0]["function"], "wipe", "{selected}");
+    assert_eq!(site.run(&["tools", "select", "remove something", "--top", "1"]), selected["program"].as_str().unwrap());
     let definition = printed(&["tools", "show", "plain.wipe", "--level", "full"]);
     for (name, value) in definition.as_object().unwrap() {
         assert_eq!(&shown[name], value, "{name}");

@@ -12,6 +12,7 @@ mod skills;
 #[cfg(test)]
 mod tests;
 mod tool_calls;
+mod tool_selection;
 mod tools;
 mod workspace;
 
@@ -54,6 +55,7 @@ fn authenticated_routes() -> OpenApiRouter<App> {
         .merge(providers::routes())
         .merge(servers::routes())
         .merge(tools::routes())
+        .merge(tool_selection::routes())
         .merge(accounts::routes())
 }
 

@@ -137,9 +137,14 @@ async fn tools_are_listed_found_and_shown() {
             "{wrong}"
         );
     }
-    for wrong in
-        ["/api/tools?limit=0", "/api/tools?limit=1001", "/api/tools/search", "/api/tools/search?query=x&level=all"]
-    {
+    for wrong in [
+        "/api/tools?limit=0",
+        "/api/tools?limit=1001",
+        "/api/tools/search",
+        "/api/tools/search?query=x&level=all",
+        "/api/tools/select?task=x&top=0",
+        "/api/tools/select?task=x&language=c",
+    ] {
         let refused = lab.get(wrong).bearer_auth(&bob).send().await.unwrap();
         assert_eq!(code(refused).await, (400, "invalid_request".to_owned()), "{wrong}");
     }

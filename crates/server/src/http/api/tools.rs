@@ -71,7 +71,7 @@ impl ToolList {
 }
 
 /// The tools of a user. Waits for servers that have never listed theirs, and longer for a server that is named.
-async fn inventory<'a>(
+pub(super) async fn inventory<'a>(
     app: &'a App,
     user: &UserId,
     named: Option<&str>,
