@@ -72,6 +72,12 @@ const ENVIRONMENTS: &[Environment] = &[
         pins: &["requirements-api.txt"],
         make: |pins, folder| make_venv(&pins.join("requirements-api.txt"), folder),
     },
+    // Not a server: the official client of OpenAI's API, with the types of its answers.
+    Environment {
+        name: "venv-openai",
+        pins: &["requirements-openai.txt"],
+        make: |pins, folder| make_venv(&pins.join("requirements-openai.txt"), folder),
+    },
     // Not servers: packages that code often uses, for sandboxes with this interpreter.
     Environment {
         name: "venv-science",

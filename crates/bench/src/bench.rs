@@ -1,7 +1,7 @@
 use crate::outcome::Outcome;
 use crate::setup::{OwnTools, Setup};
 use crate::tools::{BASELINE, Baseline};
-use crate::{sandbox, search, server, tokens, tools};
+use crate::{agent, sandbox, search, server, tokens, tools};
 use anyhow::Context;
 use clap::{Args, Subcommand};
 
@@ -25,6 +25,8 @@ enum What {
     Tokens(tokens::TokensArguments),
     /// Measure one server under load: live sessions, concurrent executions and memory over time.
     Server(server::ServerArguments),
+    /// Measure the agent: the time to the first text of many conversations at once, beside the model server alone.
+    Agent(agent::AgentArguments),
     /// Run a server of the bare protocol library, as the baseline for `bench tools`.
     #[command(name = BASELINE, hide = true)]
     Baseline,
@@ -38,6 +40,7 @@ pub async fn run(arguments: BenchArguments, setup: Setup, own_tools: OwnTools) -
         What::Tools(arguments) => Box::pin(tools::run(arguments, setup)).await.map(Outcome::from),
         What::Tokens(arguments) => Box::pin(tokens::run(arguments, own_tools)).await,
         What::Server(arguments) => Box::pin(server::run(arguments)).await,
+        What::Agent(arguments) => Box::pin(agent::run(arguments)).await,
         What::Baseline => {
             Baseline.over_stdio().await.context("cannot serve")?;
             Ok(Outcome::from(String::new()))

@@ -9,6 +9,7 @@
 //! or downloaded. The crate is part of a program: it has the arguments of its command, and `anyhow` for errors, because
 //! they are only printed.
 
+mod agent;
 mod backend;
 mod bar;
 mod bench;

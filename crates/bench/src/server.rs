@@ -197,13 +197,13 @@ async fn people(home: &Path, users: u32) -> anyhow::Result<Vec<Secret>> {
 }
 
 /// `coracle up`, stopped when dropped.
-struct Serving {
+pub(crate) struct Serving {
     child: Child,
-    address: String,
+    pub(crate) address: String,
 }
 
 impl Serving {
-    async fn start(home: &Path) -> anyhow::Result<Self> {
+    pub(crate) async fn start(home: &Path) -> anyhow::Result<Self> {
         let program = std::env::current_exe().context("cannot find this program")?;
         let mut child = Command::new(program)
             .args(["up", "--port", "0"])
@@ -233,6 +233,14 @@ impl Serving {
         Ok(Self { child, address })
     }
 
+    /// Memory of the server alone.
+    pub(crate) fn own_mib(&self) -> anyhow::Result<f64> {
+        let id = self.child.id().context("the server has ended")?;
+        #[expect(clippy::cast_precision_loss, reason = "no machine has 2^52 bytes")]
+        let mib = pss_kib(id).context("cannot measure the server")? as f64 / 1024.0;
+        Ok(mib)
+    }
+
     /// Memory of the server and all processes below.
     fn mib(&self) -> anyhow::Result<f64> {
         let id = self.child.id().context("the server has ended")?;
@@ -251,7 +259,7 @@ impl Serving {
         line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).context("the metrics do not include live sessions")
     }
 
-    async fn stop(mut self) -> anyhow::Result<()> {
+    pub(crate) async fn stop(mut self) -> anyhow::Result<()> {
         let id = self.child.id().and_then(|id| rustix::process::Pid::from_raw(id.cast_signed()));
         rustix::process::kill_process(id.context("the server has ended")?, rustix::process::Signal::TERM)?;
         self.child.wait().await.context("cannot wait for the server")?;

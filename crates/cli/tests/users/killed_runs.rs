@@ -4,7 +4,7 @@ use crate::playing::{Playing, local_key};
 use crate::site::{Client, Site};
 use coracle_scripted_model::{Library, Script, Step};
 use coracle_testing::harness::As;
-use coracle_testing::installed::installed;
+use coracle_testing::installed;
 use coracle_testing::kills::rounds;
 use coracle_testing::wait::eventually;
 use fastrand::Rng;
@@ -46,7 +46,9 @@ impl Database {
 fn script(run: usize) -> Script {
     let code = format!(
         "from servers.sqlite import write_query, read_query\n\
+         import time\n\
          for number in range({ROWS}):\n\
+         \x20   time.sleep(0.04)\n\
          \x20   write_query(query=f'insert into effects values ({run}, {{number}})')\n\
          result = read_query(query='select count(*) as n from effects where run = {run}')"
     );
@@ -74,13 +76,13 @@ fn killed_at_random(first_seed: u64, rounds: usize) {
     let database = Database::new(folder.path());
     let mut library = Library::single([vec![Step::text("unused")]]);
     for run in 0..rounds {
-        library = library.with(format!("run{run}"), script(run));
+        library = library.with(&format!("run{run}"), script(run));
     }
     let model = Playing::new(library);
     let servers = json!({
         "mcpServers": {
             "sqlite": {
-                "command": installed("venv-sqlite/bin/mcp-server-sqlite"),
+                "command": installed::path("venv-sqlite/bin/mcp-server-sqlite"),
                 "args": ["--db-path", database.0],
             },
         },

@@ -13,6 +13,7 @@ mod isolation;
 mod killed_runs;
 mod listening;
 mod local_models;
+mod official_client;
 mod playing;
 mod responses;
 mod site;

@@ -37,9 +37,13 @@ pub(crate) fn computes() -> Library {
 }
 
 /// The key of a server without users.
+pub(crate) fn key_of(site: &Site) -> String {
+    std::fs::read_to_string(site.coracle.home().join("api_key")).unwrap().trim().to_owned()
+}
+
+/// A client with the key of a server without users.
 pub(crate) fn local_key(site: &Site) -> Client {
-    let key = std::fs::read_to_string(site.coracle.home().join("api_key")).unwrap();
-    site.client_with(key.trim())
+    site.client_with(&key_of(site))
 }
 
 /// The data of the events in a streamed answer.

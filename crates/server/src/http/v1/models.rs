@@ -2,6 +2,7 @@
 
 use super::error::OpenAiError;
 use crate::http::App;
+use crate::http::extract::Caller;
 use crate::http::problem::ApiError;
 use axum::Json;
 use axum::extract::{Path, State};
@@ -13,14 +14,23 @@ use std::time::Duration;
 /// Maximum time to wait for a provider's list.
 const LIST_TIME: Duration = Duration::from_secs(5);
 
-pub(super) async fn list(State(app): State<App>) -> Json<Value> {
-    let models = names(&app).await.into_iter().map(|(owner, name)| model(&owner, &name)).collect::<Vec<_>>();
-    Json(json!({"object": "list", "data": models}))
+pub(super) async fn list(State(app): State<App>, caller: Result<Caller, ApiError>) -> Result<Json<Value>, OpenAiError> {
+    let Caller(user) = caller?;
+    let own = app.user_models.of(&user).await.map_err(ApiError::from)?;
+    let names = names(&app, own.directory()).await;
+    let models = names.into_iter().map(|(owner, name)| model(&owner, &name)).collect::<Vec<_>>();
+    Ok(Json(json!({"object": "list", "data": models})))
 }
 
-pub(super) async fn show(State(app): State<App>, Path(name): Path<String>) -> Result<Json<Value>, OpenAiError> {
-    let chosen = app.models().find(Some(&name))?;
-    let listed = names(&app).await;
+pub(super) async fn show(
+    State(app): State<App>,
+    caller: Result<Caller, ApiError>,
+    Path(name): Path<String>,
+) -> Result<Json<Value>, OpenAiError> {
+    let Caller(user) = caller?;
+    let own = app.user_models.of(&user).await.map_err(ApiError::from)?;
+    let chosen = own.directory().find(Some(&name))?;
+    let listed = names(&app, own.directory()).await;
     let full = chosen.name();
     // A provider that cannot list its models may have it.
     let has_list = listed.iter().any(|(owner, name)| *owner == chosen.provider_name && *name != full);
@@ -31,8 +41,7 @@ pub(super) async fn show(State(app): State<App>, Path(name): Path<String>) -> Re
 }
 
 /// Providers and full names of models, the default first.
-async fn names(app: &App) -> Vec<(String, String)> {
-    let directory: &Directory = app.models();
+async fn names(app: &App, directory: &Directory) -> Vec<(String, String)> {
     let lists = directory.providers().iter().map(|(name, provider)| async move {
         let offered = app.agent.providers.get(name).map(|options| options.models.clone()).unwrap_or_default();
         let models = if offered.is_empty() { listed(name, &**provider).await } else { offered };
