@@ -246,7 +246,9 @@ impl Runs for MemoryStore {
             attempts: 1,
         };
         let mut begun = KeptRun { record, steps: Vec::new(), calls: BTreeMap::new() };
-        run.begun.iter().for_each(|step| begun.begin(step));
+        if let Some(step) = &run.begun {
+            begun.begin(step);
+        }
         own.runs.insert(run.id.clone(), begun);
         Ok(())
     }
@@ -267,7 +269,9 @@ impl Runs for MemoryStore {
                 step.outcome = Some(end.outcome.clone());
             }
         }
-        progress.begun.iter().for_each(|step| found.begin(step));
+        for step in &progress.begun {
+            found.begin(step);
+        }
         if let Some(end) = &progress.end {
             found.record.state = end.state;
             found.record.ended_at = Some(kept(end.ended_at));
@@ -364,8 +368,12 @@ impl Runs for MemoryStore {
             let runs: Vec<RunId> =
                 own.runs.values().map(|run| &run.record).filter(is_old).map(|run| run.id.clone()).collect();
             deleted += (conversations.len() + runs.len()) as u64;
-            conversations.iter().for_each(|id| own.delete_conversation(id));
-            runs.iter().for_each(|id| own.delete_run(id));
+            for id in &conversations {
+                own.delete_conversation(id);
+            }
+            for id in &runs {
+                own.delete_run(id);
+            }
         }
         Ok(deleted)
     }

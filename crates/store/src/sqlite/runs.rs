@@ -48,7 +48,7 @@ impl Runs for SqliteStore {
         .bind(to_millis(conversation.changed_at))
         .execute(&mut *transaction)
         .await
-        .map_err(self.taken("conversation", conversation.id.as_str(), &failed))?;
+        .map_err(taken("conversation", conversation.id.as_str(), &failed))?;
         self.insert(&mut transaction, user, &items, Some(&conversation.id), None, false).await?;
         transaction.commit().await.map_err(&failed)?;
         drop(writer);
@@ -212,7 +212,7 @@ impl Runs for SqliteStore {
         .bind(to_millis(run.created_at))
         .execute(&mut *transaction)
         .await
-        .map_err(self.taken("run", run.id.as_str(), &failed))?;
+        .map_err(taken("run", run.id.as_str(), &failed))?;
         self.insert(&mut transaction, user, &items, run.conversation.as_ref(), Some(&run.id), false).await?;
         if let Some(step) = &run.begun {
             self.begin_step(&mut transaction, user, &run.id, step).await?;
@@ -493,7 +493,7 @@ impl SqliteStore {
             .bind(content)
             .execute(&mut *connection)
             .await
-            .map_err(self.taken("item", id.as_str(), &failed))?;
+            .map_err(taken("item", id.as_str(), &failed))?;
         }
         Ok(())
     }
@@ -545,20 +545,19 @@ impl SqliteStore {
         .map_err(self.failed("record a call of a run"))?;
         if written.rows_affected() == 0 { Err(StoreError::NoRun { id: run.to_string() }) } else { Ok(()) }
     }
+}
 
-    /// Distinguishes IDs that are taken from other errors.
-    fn taken<'a>(
-        &self,
-        what: &'static str,
-        id: &'a str,
-        failed: &'a impl Fn(sqlx::Error) -> StoreError,
-    ) -> impl Fn(sqlx::Error) -> StoreError + 'a {
-        move |error| match &error {
-            sqlx::Error::Database(found) if found.is_unique_violation() => {
-                StoreError::Conflict { what: format!("the {what} {id}"), expected: 0 }
-            }
-            _ => failed(error),
+/// Distinguishes IDs that are taken from other errors.
+fn taken<'a>(
+    what: &'static str,
+    id: &'a str,
+    failed: &'a impl Fn(sqlx::Error) -> StoreError,
+) -> impl Fn(sqlx::Error) -> StoreError + 'a {
+    move |error| match &error {
+        sqlx::Error::Database(found) if found.is_unique_violation() => {
+            StoreError::Conflict { what: format!("the {what} {id}"), expected: 0 }
         }
+        _ => failed(error),
     }
 }
 
