@@ -54,11 +54,15 @@ impl Progress {
 
     /// Uses the progress token of another request from now on.
     pub(crate) fn follow(&mut self, context: &RequestContext<RoleServer>) {
-        self.token = context.meta.get_progress_token();
-        if self.token.is_none() {
+        self.use_token(context.meta.get_progress_token());
+    }
+
+    fn use_token(&mut self, token: Option<ProgressToken>) {
+        if token.is_none() {
             // Otherwise the code would wait until its events are read.
             self.source = Source::Nothing;
         }
+        self.token = token;
     }
 
     /// Sends at most one notification. Never returns if there is nothing to report.
@@ -134,8 +138,10 @@ fn shown(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{MAX_CHARS, last_line, message};
+    use super::{MAX_CHARS, Progress, Source, last_line, message};
     use coracle_types::{Event, ToolCall};
+    use rmcp::model::{NumberOrString, ProgressToken};
+    use tokio::sync::mpsc;
 
     #[test]
     fn the_last_line_is_reported() {
@@ -143,6 +149,17 @@ mod tests {
         assert_eq!(last_line(b"\x1b[31mred"), Some("[31mred".to_owned()));
         assert_eq!(last_line(b"  \n"), None);
         assert_eq!(last_line(&b"x".repeat(1 << 20)).unwrap().len(), 200);
+    }
+
+    #[tokio::test]
+    async fn code_does_not_wait_for_a_request_without_a_progress_token() {
+        let token = || Some(ProgressToken(NumberOrString::Number(7)));
+        let (sender, events) = mpsc::channel::<Event>(1);
+        let mut progress = Progress::new(token(), Source::Output(events));
+        progress.use_token(token());
+        assert!(!sender.is_closed());
+        progress.use_token(None);
+        assert!(sender.is_closed());
     }
 
     #[test]
