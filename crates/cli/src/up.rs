@@ -150,8 +150,13 @@ async fn serve(
         Some(demo) => welcome.extend(demo.lines(address)),
         None => welcome.push(format!("try       {}", auth.example(&people, address, &parts).await?)),
     }
-    let greeting =
-        Greeting { serving: &serving, profile: &loaded.settings.server.profile, addresses: &bound, parts: &parts };
+    let greeting = Greeting {
+        serving: &serving,
+        profile: &loaded.settings.server.profile,
+        addresses: &bound,
+        parts: &parts,
+        is_lasting: demo.is_none(),
+    };
     let options = auth.options(loaded, people, LocalAccess { key: agent.local_key.clone(), link });
     let options = HttpOptions { agent, parts: parts.clone(), ..options };
     // Clients are served at once, because information about servers may take a while.

@@ -139,7 +139,7 @@ impl Demo {
             "model": MODEL,
         });
         let curl = format!(
-            "curl http://{address}/v1/chat/completions -H \"Authorization: Bearer $(cat {})\" \
+            "curl http://{address}/v1/chat/completions -H \"Authorization: Bearer $(cat '{}')\" \
              -H 'Content-Type: application/json' -d '{body}'",
             key.display()
         );
@@ -148,7 +148,7 @@ impl Demo {
                 .to_owned(),
             format!("          everything is in {folder} and is deleted at the end (Ctrl-C)"),
             format!("try       {curl}"),
-            format!("or        CORACLE_HOME={folder} coracle --config {folder}/{FILE_NAME} task '{TASK}'"),
+            format!("or        CORACLE_HOME='{folder}' coracle --config '{folder}/{FILE_NAME}' task '{TASK}'"),
             format!("then      '{}'", TASKS.join("', '")),
         ]
     }

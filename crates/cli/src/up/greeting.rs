@@ -50,6 +50,8 @@ pub(super) struct Greeting<'a> {
     pub(super) profile: &'a str,
     pub(super) addresses: &'a [SocketAddr],
     pub(super) parts: &'a Parts,
+    /// Whether to print how MCP clients are connected.
+    pub(super) is_lasting: bool,
 }
 
 impl Greeting<'_> {
@@ -70,7 +72,7 @@ impl Greeting<'_> {
             eprintln!("  {line}");
         }
         self.sandbox().await;
-        if self.parts.has(Part::Mcp) {
+        if self.parts.has(Part::Mcp) && self.is_lasting {
             eprintln!(
                 "  connect   coracle mcp --install claude|cursor|vscode|codex, or any MCP client by the address above"
             );
