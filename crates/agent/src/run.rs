@@ -188,6 +188,7 @@ impl Agent {
     }
 
     /// The same agent with other limits.
+    #[must_use]
     pub fn with_limits(self, limits: RunLimits) -> Self {
         Self { limits, ..self }
     }

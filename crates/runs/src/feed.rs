@@ -116,6 +116,16 @@ impl Feed {
     }
 }
 
+/// What a listener finds.
+enum Look {
+    /// The next thing.
+    Heard(Heard),
+    /// Nothing yet.
+    Nothing,
+    /// The end.
+    Over,
+}
+
 /// A listener of a feed.
 #[derive(Debug)]
 pub struct Listener {
@@ -130,8 +140,10 @@ impl Listener {
         loop {
             // Marked as seen before the look, so that no later change is missed.
             self.changed.borrow_and_update();
-            if let Some(heard) = self.look() {
-                return heard;
+            match self.look() {
+                Look::Heard(heard) => return Some(heard),
+                Look::Over => return None,
+                Look::Nothing => {}
             }
             if self.changed.changed().await.is_err() {
                 return None;
@@ -139,26 +151,26 @@ impl Listener {
         }
     }
 
-    /// `None` if there is nothing yet; `Some(None)` at the end.
-    fn look(&mut self) -> Option<Option<Heard>> {
+    fn look(&mut self) -> Look {
         let ring = self.feed.ring();
-        let Some(first) = ring.events.front() else { return ring.is_over.then_some(None) };
+        let nothing = if ring.is_over { Look::Over } else { Look::Nothing };
+        let Some(first) = ring.events.front() else { return nothing };
         if self.next < first.sequence {
             let from = self.next;
             let missed = ring.items.iter().filter(|(sequence, _)| (from..first.sequence).contains(sequence));
             let missed: Vec<_> = missed.cloned().collect();
             self.next = first.sequence;
             if !missed.is_empty() {
-                return Some(Some(Heard::Missed(missed)));
+                return Look::Heard(Heard::Missed(missed));
             }
         }
         let place = usize::try_from(self.next - first.sequence).unwrap_or(usize::MAX);
         match ring.events.get(place) {
             Some(event) => {
                 self.next += 1;
-                Some(Some(Heard::Event(event.clone())))
+                Look::Heard(Heard::Event(event.clone()))
             }
-            None => ring.is_over.then_some(None),
+            None => nothing,
         }
     }
 }

@@ -180,19 +180,19 @@ fn head(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn read(input: Value) -> Result<Vec<Item>, String> {
-        read_input(&input, InputOptions::default()).map_err(|error| error.to_string())
+    fn read(input: &Value) -> Result<Vec<Item>, String> {
+        read_input(input, InputOptions::default()).map_err(|error| error.to_string())
     }
 
     #[test]
     fn a_text_is_a_message_of_the_user() {
-        assert_eq!(read(json!("Hello")).unwrap(), [Item::User { parts: vec![Part::text("Hello")] }]);
-        assert!(read(json!("")).is_err());
+        assert_eq!(read(&json!("Hello")).unwrap(), [Item::User { parts: vec![Part::text("Hello")] }]);
+        assert!(read(&json!("")).is_err());
     }
 
     #[test]
     fn items_are_read_and_unknown_ones_are_refused() {
-        let items = read(json!([
+        let items = read(&json!([
             {"role": "developer", "content": "Be brief."},
             {"role": "user", "content": [{"type": "input_text", "text": "Weather?"}]},
             {"type": "function_call", "call_id": "c1", "name": "get_weather", "arguments": "{}"},
@@ -212,7 +212,7 @@ mod tests {
             ),
             (json!({}), "must be a text"),
         ] {
-            let error = read(input).unwrap_err();
+            let error = read(&input).unwrap_err();
             assert!(error.contains(reason), "{error}");
         }
     }

@@ -305,13 +305,13 @@ fn check_results(before: &[Item], input: &[Item]) -> Result<(), RunError> {
     for item in input {
         match item {
             Item::Call(call) => open.push(call.id.clone()),
-            Item::Result(result) => match open.iter().position(|id| *id == result.call_id) {
-                Some(place) => drop(open.remove(place)),
-                None => {
+            Item::Result(result) => {
+                let Some(place) = open.iter().position(|id| *id == result.call_id) else {
                     let message = format!("no tool call with ID `{}` waits for a result", result.call_id);
                     return Err(RunError::invalid("input", message));
-                }
-            },
+                };
+                open.remove(place);
+            }
             Item::System { .. } | Item::User { .. } | Item::Assistant { .. } | Item::Reasoning { .. } => {}
         }
     }

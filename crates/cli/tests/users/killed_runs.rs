@@ -28,7 +28,8 @@ impl Database {
     }
 
     fn python(&self, code: &str) -> String {
-        let program = format!("import sqlite3\nwith sqlite3.connect({:?}, timeout=60) as db:\n    {code}", self.0);
+        let path = self.0.display();
+        let program = format!("import sqlite3\nwith sqlite3.connect('{path}', timeout=60) as db:\n    {code}");
         let done = Command::new("python3").args(["-I", "-c", &program]).output().unwrap();
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         String::from_utf8(done.stdout).unwrap()

@@ -72,7 +72,7 @@ pub(crate) struct Place<'a> {
 
 impl Place<'_> {
     pub(crate) fn is_own(&self, call: &Call) -> bool {
-        !self.functions.iter().any(|name| *name == call.name)
+        !self.functions.contains(&call.name)
     }
 }
 
@@ -106,7 +106,7 @@ pub(crate) fn all(records: &[ItemRecord], place: &Place<'_>) -> Vec<Value> {
                 let annotations = citations(text, &std::mem::take(&mut artifacts), place.container);
                 views.push(message(id.as_str(), text, &annotations, Status::Completed));
             }
-            StoredItem::Item(item) => views.extend(plain(id.as_str(), item)),
+            StoredItem::Item(item) => views.push(plain(id.as_str(), item)),
             // Shown with its call.
             StoredItem::Result { .. } => {}
             StoredItem::Compaction(items) => views.push(compaction(id.as_str(), items)),
@@ -116,8 +116,8 @@ pub(crate) fn all(records: &[ItemRecord], place: &Place<'_>) -> Vec<Value> {
 }
 
 /// An item that is shown as it is.
-fn plain(id: &str, item: &Item) -> Option<Value> {
-    Some(match item {
+fn plain(id: &str, item: &Item) -> Value {
+    match item {
         Item::System { text } => json!({
             "type": "message", "id": id, "role": "developer", "status": "completed",
             "content": [{"type": "input_text", "text": text}],
@@ -133,7 +133,7 @@ fn plain(id: &str, item: &Item) -> Option<Value> {
             "type": "function_call_output", "id": id, "call_id": result.call_id, "status": "completed",
             "output": text_of(&result.parts),
         }),
-    })
+    }
 }
 
 pub(crate) fn input_part(part: &Part) -> Value {

@@ -4,7 +4,7 @@ use super::{Frontend, arguments, structured};
 use crate::runs::AgentRuntime;
 use coracle_catalog::{Entry, Query, StarterLanguage};
 use coracle_models::{Item, Part};
-use coracle_runs::{LiveRun, RunError, RunSpec};
+use coracle_runs::{LiveRun, RunSpec};
 use coracle_types::RunId;
 use rmcp::model::{CallToolRequestParams, CallToolResult};
 use rmcp::service::{RequestContext, RoleServer};
@@ -180,7 +180,7 @@ fn unknown(id: &str) -> String {
 }
 
 async fn status(frontend: &Frontend, agent: &AgentRuntime, task: &OneTask) -> Result<Value, String> {
-    let found = agent.runs.response(&frontend.user(), &id(task)?).await.map_err(said)?;
+    let found = agent.runs.response(&frontend.user(), &id(task)?).await.map_err(|error| error.to_string())?;
     found.as_ref().map(described).ok_or_else(|| unknown(&task.task_id))
 }
 
@@ -205,18 +205,14 @@ async fn wait(
 }
 
 async fn cancel(frontend: &Frontend, agent: &AgentRuntime, task: &OneTask) -> Result<Value, String> {
-    let found = agent.runs.stop(&frontend.user(), &id(task)?).await.map_err(said)?;
+    let found = agent.runs.stop(&frontend.user(), &id(task)?).await.map_err(|error| error.to_string())?;
     found.as_ref().map(described).ok_or_else(|| unknown(&task.task_id))
 }
 
 async fn list(frontend: &Frontend, agent: &AgentRuntime) -> Result<Value, String> {
-    let tasks = agent.runs.background(&frontend.user(), MAX_LISTED).await.map_err(said)?;
+    let tasks = agent.runs.background(&frontend.user(), MAX_LISTED).await.map_err(|error| error.to_string())?;
     let tasks: Vec<Value> = tasks.iter().map(described).collect();
     Ok(json!({"count": tasks.len(), "tasks": tasks}))
-}
-
-fn said(error: RunError) -> String {
-    error.to_string()
 }
 
 /// A task with its state, and its result if it has one.
