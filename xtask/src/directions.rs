@@ -60,6 +60,7 @@ const TABLE: &[Row] = &[
             "coracle-accounts",
             "coracle-config",
             "coracle-environments",
+            "coracle-scripted-model",
             "coracle-server",
             "coracle-engine",
             "coracle-sandbox",
@@ -75,6 +76,7 @@ const TABLE: &[Row] = &[
         name: "coracle-server",
         ours: Ours::These(&[
             "coracle-accounts",
+            "coracle-runs",
             "coracle-agent",
             "coracle-models",
             "coracle-workflow",
@@ -102,6 +104,19 @@ const TABLE: &[Row] = &[
         theirs: Theirs::Any,
     },
     Row { name: "coracle-config", ours: Ours::These(&["coracle-types"]), theirs: Theirs::Any },
+    // Runs know neither HTTP nor MCP: the server tells clients about them.
+    Row {
+        name: "coracle-runs",
+        ours: Ours::These(&[
+            "coracle-agent",
+            "coracle-models",
+            "coracle-engine",
+            "coracle-policy",
+            "coracle-store",
+            "coracle-types",
+        ]),
+        theirs: Theirs::Without(&["axum", "rmcp"]),
+    },
     Row { name: "coracle-agent", ours: Ours::These(ENGINE_AND_BELOW), theirs: Theirs::Any },
     Row { name: "coracle-workflow", ours: Ours::These(ENGINE_AND_BELOW), theirs: Theirs::Any },
     Row {

@@ -170,7 +170,7 @@ async fn work(
     let people = People::new(Arc::clone(&serving.store));
     run.provider = within_daily_tokens(run.provider, &people, &UserId::local(), options.daily_tokens);
     let tools = FrontendTools::new(serving.frontend.clone(), Arc::new(Terminal::default()));
-    run.request.instructions = options.instructions(&tools, "").await;
+    run.request.instructions = options.instructions(&tools.instructions().await, "");
     let provider = model.split('/').next().unwrap_or_default();
     let agent = Agent::new(Arc::new(tools), options.limits(provider));
     let (sender, mut events) = mpsc::channel(MAX_WAITING_EVENTS);

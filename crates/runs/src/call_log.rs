@@ -1,7 +1,7 @@
 //! The calls of code in a run, in the store.
 
 use crate::journal::subject;
-use crate::service::RunTools;
+use crate::surroundings::RunTools;
 use async_trait::async_trait;
 use coracle_engine::{CallAnswer, CallLog, CallLogError, EarlierCall, LoggedCall};
 use coracle_store::{RunCall, StoreError};

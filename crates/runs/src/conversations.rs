@@ -2,7 +2,8 @@
 
 use crate::error::RunError;
 use crate::item::{Kind, StoredItem};
-use crate::service::{RunService, container, random};
+use crate::service::{RunService, random};
+use crate::surroundings::container;
 use crate::wire::items::{self, Place};
 use crate::wire::response::{self, seconds};
 use coracle_models::{Item, Usage};

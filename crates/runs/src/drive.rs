@@ -2,8 +2,8 @@
 
 use crate::journal::StoreJournal;
 use crate::live::LiveRun;
-use crate::service::{Prepared, container};
 use crate::spec::RunSpec;
+use crate::surroundings::{Prepared, container};
 use crate::wire::narrator::Narrator;
 use crate::wire::response::StoredOutcome;
 use coracle_agent::{Agent, Earlier, Ended, RunLimits, RunOutcome, RunRequest};

@@ -20,6 +20,7 @@ mod journal;
 mod live;
 mod service;
 mod spec;
+mod surroundings;
 mod take_up;
 mod wire;
 
@@ -29,5 +30,6 @@ pub use error::RunError;
 pub use feed::{Feed, FeedEvent, Heard, Listener};
 pub use input::{InputOptions, read_input};
 pub use live::{LiveRun, StopOnDrop};
-pub use service::{Events, MAX_RUNS_PER_USER, Prepared, RunService, RunTools, Surroundings};
+pub use service::{Events, MAX_RUNS_PER_USER, RunService};
 pub use spec::{ModelOptions, RunSpec};
+pub use surroundings::{Prepared, RunTools, Surroundings};

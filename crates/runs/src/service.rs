@@ -8,17 +8,15 @@ use crate::item::{ItemIds, Kind, StoredItem};
 use crate::journal::StoreJournal;
 use crate::live::LiveRun;
 use crate::spec::RunSpec;
+use crate::surroundings::{Prepared, RunTools, Surroundings, container};
 use crate::wire::items::{self, Place};
 use crate::wire::response::{self, Parts};
-use async_trait::async_trait;
-use coracle_agent::{Agent, CodeFences, Earlier, Steering};
-use coracle_models::{Item, ModelProvider};
+use coracle_agent::{Earlier, Steering};
+use coracle_models::Item;
 use coracle_store::{ItemPage, ItemsOf, MAX_PAGE, MemoryStore, NewRun, RunRecord, RunState, Store, StoreError};
 use coracle_types::{IdError, RunId, UserId};
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 use tokio::sync::watch;
@@ -43,37 +41,6 @@ pub(crate) struct Inner {
     live: Mutex<HashMap<(UserId, RunId), Arc<LiveRun>>>,
     /// The server stops.
     pub(crate) stop: CancellationToken,
-}
-
-/// What a run needs of the server it runs in.
-#[async_trait]
-pub trait Surroundings: fmt::Debug + Send + Sync {
-    /// Finds the model and the tools for a run.
-    async fn prepare(&self, user: &UserId, run: &RunTools, spec: &RunSpec) -> Result<Prepared, RunError>;
-}
-
-/// The run that tools work for.
-#[derive(Clone, Debug)]
-pub struct RunTools {
-    /// The run ID.
-    pub run: RunId,
-    /// Where the calls of code are recorded.
-    pub store: Arc<dyn Store>,
-}
-
-/// A model and tools for a run.
-#[derive(Debug)]
-pub struct Prepared {
-    /// The model's provider.
-    pub provider: Arc<dyn ModelProvider>,
-    /// The model's name at the provider.
-    pub model: String,
-    /// The system prompt.
-    pub instructions: String,
-    /// The agent with its tools and limits.
-    pub agent: Agent,
-    /// Whether code in the text of an answer is run.
-    pub fences: CodeFences,
 }
 
 impl RunService {
@@ -316,12 +283,6 @@ fn check_results(before: &[Item], input: &[Item]) -> Result<(), RunError> {
         }
     }
     Ok(())
-}
-
-/// The ID of the container of a user: the workspace that code runs in.
-pub(crate) fn container(user: &UserId) -> String {
-    let digest = Sha256::digest(user.as_str());
-    format!("cntr_{}", &hex::encode(digest)[..24])
 }
 
 pub(crate) fn random() -> Result<u128, RunError> {

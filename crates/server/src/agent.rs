@@ -1,6 +1,5 @@
 //! The agent behind `/v1`: its models and limits.
 
-use crate::mcp::FrontendTools;
 use coracle_agent::{CodeFences, RunLimits};
 use coracle_models::Directory;
 use coracle_types::Secret;
@@ -40,10 +39,9 @@ pub struct ProviderOptions {
 }
 
 impl AgentOptions {
-    /// The system prompt: how to use the tools, then what the operator and the client add.
-    pub async fn instructions(&self, tools: &FrontendTools, of_client: &str) -> String {
-        let own = tools.instructions().await;
-        let parts = [own.as_str(), self.instructions.as_str(), of_client];
+    /// The system prompt: how to use the tools (`own`), then what the operator and the client add.
+    pub fn instructions(&self, own: &str, of_client: &str) -> String {
+        let parts = [own, self.instructions.as_str(), of_client];
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n")
     }
 

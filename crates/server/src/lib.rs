@@ -10,6 +10,7 @@
 //! implied by the connection.
 
 mod agent;
+mod agent_runtime;
 mod approvals;
 mod daily_tokens;
 mod demo;

@@ -1,6 +1,7 @@
-//! The agent of a server: its models, and its runs.
+//! Starts the agent of a server, and finds models and tools for its runs.
 
 use crate::agent::AgentOptions;
+use crate::agent_runtime::AgentRuntime;
 use crate::approvals::OpenQuestions;
 use crate::mcp::{Frontend, FrontendTools};
 use crate::user_models::UserModels;
@@ -13,15 +14,6 @@ use coracle_types::UserId;
 use std::fmt;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
-
-/// The agent of a server. Cheap to clone.
-#[derive(Clone, Debug)]
-pub(crate) struct AgentRuntime {
-    /// The models of users.
-    pub(crate) models: UserModels,
-    /// The runs.
-    pub(crate) runs: RunService,
-}
 
 impl Frontend {
     /// Starts the agent of this front end and of its clones. Without a call of this, there is none. People are asked
@@ -40,15 +32,6 @@ impl Frontend {
         let runs = RunService::new(people.shared_store(), Arc::new(surroundings), stop.clone());
         // A front end is served once, so the runtime is never replaced.
         self.agent.get_or_init(|| AgentRuntime { models, runs }).clone()
-    }
-}
-
-impl AgentRuntime {
-    /// Continues runs that a process before this one has left.
-    pub(crate) async fn take_up(&self) {
-        if let Err(error) = self.runs.take_up().await {
-            tracing::error!(%error, "runs that were interrupted cannot be continued");
-        }
     }
 }
 
@@ -85,7 +68,7 @@ impl Surroundings for ServerSurroundings {
         }
         let options = &self.models.options;
         let of_client = spec.instructions.as_deref().unwrap_or_default();
-        let instructions = options.instructions(&tools, of_client).await;
+        let instructions = options.instructions(&tools.instructions().await, of_client);
         Ok(Prepared {
             agent: Agent::new(Arc::new(tools), options.limits(&chosen.provider_name)),
             fences: options.fences(&chosen.provider_name),

@@ -109,7 +109,7 @@ each_user!(unread_output_does_not_keep_code_running);
 fn unread_output_does_not_keep_code_running(who: As) {
     let coracle = Coracle::new(who);
     let mut command = coracle.command();
-    command.args(["exec", "--timeout", "1", "-c", "while True: print('x' * 1_000)"]);
+    command.args(["exec", "--timeout", "1", "-c", "while True: print('x' * 1_000_000)"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     // The code runs, and is ended in time, although the program still waits for its reader.
     let folder = coracle.home().parent().unwrap().to_owned();

@@ -1,7 +1,7 @@
 //! Tasks for Coracle's own agent. Background tasks are runs in the background.
 
 use super::{Frontend, arguments, structured};
-use crate::runs::AgentRuntime;
+use crate::agent_runtime::AgentRuntime;
 use coracle_catalog::{Entry, Query, StarterLanguage};
 use coracle_models::{Item, Part};
 use coracle_runs::{LiveRun, RunSpec};

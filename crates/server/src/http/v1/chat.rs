@@ -88,7 +88,7 @@ async fn start(app: &App, user: &UserId, request: ChatRequest) -> Result<ChatRun
     let mut asked = request.into_model_request(app.agent.allows_image_urls)?;
     check_names(&asked.tools, &tools.definitions())?;
     asked.items = app.continuations.restore(user, asked.items);
-    asked.instructions = app.agent.instructions(&tools, &asked.instructions).await;
+    asked.instructions = app.agent.instructions(&tools.instructions().await, &asked.instructions);
     asked.model.clone_from(&chosen.model);
     let head = Head {
         id: format!("chatcmpl-{}", random_id()),

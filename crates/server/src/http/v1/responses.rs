@@ -195,7 +195,7 @@ async fn input_tokens(
     let (Caller(user), JsonBody(request)) = (caller?, body?);
     app.model(&user, request.model.as_deref()).await??;
     let tools = FrontendTools::new(app.frontend.of_user(&user), Arc::new(NobodyToAsk));
-    let instructions = app.agent.instructions(&tools, request.instructions()).await;
+    let instructions = app.agent.instructions(&tools.instructions().await, request.instructions());
     let definitions = [tools.definitions(), request.functions()?].concat();
     let items = app.whole_input(&user, request).await?;
     let counted = [Some(instructions), serde_json::to_string(&definitions).ok(), serde_json::to_string(&items).ok()];
