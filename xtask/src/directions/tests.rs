@@ -91,7 +91,7 @@ fn nothing_depends_on_cli_testing_or_xtask() {
 fn the_scripted_model_shares_no_code_with_clients() {
     for row in TABLE {
         match row.name {
-            "coracle-cli" => allowed(row.name, "coracle-scripted-model"),
+            "coracle-cli" | "coracle-bench" => allowed(row.name, "coracle-scripted-model"),
             name => denied(name, "coracle-scripted-model"),
         }
     }
