@@ -101,8 +101,11 @@ async fn measure(arguments: &AgentArguments, folder: &Path, progress: &ProgressB
     tokio::spawn(serve(listener, model, stop.cancelled_owned()));
     let home = folder.join("home");
     std::fs::create_dir_all(&home).context("cannot create a data folder")?;
-    let settings =
-        format!("agent:\n  default_model: lab/demo\n  providers:\n    lab: {{ url: '{model_url}', api: chat }}\n");
+    // One address may have a quarter of the connections.
+    let settings = format!(
+        "server:\n  max_connections: 16384\n\
+         agent:\n  default_model: lab/demo\n  providers:\n    lab: {{ url: '{model_url}', api: chat }}\n"
+    );
     std::fs::write(home.join("coracle.yaml"), settings).context("cannot write settings")?;
     let server = Serving::start(&home).await?;
     let key = std::fs::read_to_string(home.join("api_key")).context("cannot read the key of the server")?;

@@ -8,7 +8,7 @@ use coracle_types::{ConversationId, RunId, UserId};
 /// Maximum number of runs that a run can continue, one after the other.
 const MAX_CHAIN: usize = 1_000;
 
-/// The result of calls that nobody has answered.
+/// The result of a client's call that the client has not answered.
 const UNANSWERED: &str = "there is no result: the conversation went on without it";
 
 /// Where a conversation is read from.

@@ -20,7 +20,7 @@ use std::time::SystemTime;
 const MAX_ATTEMPTS: u32 = 20;
 
 impl RunService {
-    /// Continues the runs whose process is gone, and ends those that nobody can see any more. Returns their number.
+    /// Continues the runs whose process is gone, and ends those whose client is gone. Returns their number.
     pub async fn take_up(&self) -> Result<usize, RunError> {
         let lost = self.inner.store.take_lost_runs().await?;
         let count = lost.len();

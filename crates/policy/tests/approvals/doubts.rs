@@ -24,7 +24,7 @@ async fn a_doubt_is_put_to_a_person_whatever_allows_the_tool() {
                 sure.calls(&tool, &Says(answer)).await.unwrap();
             }
             let caller = Caller { doubt: Some(doubt), ..sure.clone() };
-            // Without the doubt, nobody is asked.
+            // Without the doubt, no question is asked.
             sure.calls(&tool, &Unasked).await.unwrap();
             assert_eq!(caller.calls(&tool, &Says(Answer::Once)).await, Ok(Grant::Once), "{doubt:?}");
             let no = caller.calls(&tool, &Says(Answer::Refuse)).await.unwrap_err();
