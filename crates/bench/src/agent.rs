@@ -1,7 +1,9 @@
 //! `coracle bench agent`: a separate server with many conversations at once, beside the model server alone.
 //!
-//! The model is scripted and answers at once, so that the difference between the rows is Coracle's part. Each answer is
-//! asked for as a stream, and the time is that to the first piece of text.
+//! The model is scripted, so that the difference between the rows is Coracle's part. Each answer is asked for as a stream,
+//! and the time is that to the first piece of text. There are two loads: conversations that are under way at once, each at
+//! its own pace, with answers that are written as slowly as those of a real model; and a burst, in which all of them ask
+//! in the same instant and get the whole answer at once.
 
 use crate::bar::bar;
 use crate::outcome::Outcome;
@@ -10,7 +12,7 @@ use crate::tables::{align, plain};
 use crate::timing::{milliseconds, quantile};
 use anyhow::{Context, bail, ensure};
 use clap::Args;
-use coracle_scripted_model::{Library, ScriptedModel, Step, serve};
+use coracle_scripted_model::{Library, Repeat, ScriptedModel, Step, Text, serve};
 use futures::StreamExt as _;
 use indicatif::ProgressBar;
 use serde::Serialize;
@@ -31,6 +33,12 @@ const ANSWERED_WITHIN: Duration = Duration::from_mins(1);
 const STORED_AT_ONCE: usize = 16;
 /// The text of the model.
 const TEXT: &str = "The answer of the model.";
+/// A slow answer: the script, the number of its pieces, and the pause before each.
+const SLOW: &str = "[script:slow]";
+const PIECES: u64 = 40;
+const PIECE_MS: u64 = 25;
+/// Maximum rest of a conversation before it asks again. The length of a rest is random.
+const MAX_REST_MS: u64 = 1_000;
 
 #[derive(Debug, Args)]
 pub(crate) struct AgentArguments {
@@ -38,7 +46,7 @@ pub(crate) struct AgentArguments {
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     at_once: u32,
 
-    /// Number of rounds, in each of which all conversations ask once.
+    /// Number of questions of each conversation.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     rounds: u32,
 
@@ -94,7 +102,10 @@ async fn measure(arguments: &AgentArguments, folder: &Path, progress: &ProgressB
     // Conversations have several turns, which all have the same answer.
     let turns = usize::try_from(arguments.rounds.saturating_mul(2)).unwrap_or(usize::MAX).saturating_add(2);
     let waits = coracle_scripted_model::Script::new([vec![Step::gate("never")]]);
-    let library = Library::single((0..turns).map(|_| vec![Step::text(TEXT)])).with("waits", waits);
+    let repeat = Some(Repeat { piece: format!("{TEXT} "), times: PIECES });
+    let slow = Step::Text(Text { repeat, delay_ms: PIECE_MS, ..Text::default() });
+    let slow = coracle_scripted_model::Script::new((0..turns).map(|_| vec![slow.clone()]));
+    let library = Library::single((0..turns).map(|_| vec![Step::text(TEXT)])).with("waits", waits).with("slow", slow);
     let model = ScriptedModel::new(library).context("cannot make the model")?;
     let listener = TcpListener::bind("127.0.0.1:0").await.context("cannot listen")?;
     let model_url = format!("http://{}/v1", listener.local_addr()?);
@@ -121,17 +132,20 @@ async fn measure(arguments: &AgentArguments, folder: &Path, progress: &ProgressB
 
     let mut report =
         Report { at_once: arguments.at_once, rows: Vec::new(), memory_mib: None, stored: arguments.stored };
-    progress.set_message("asking the model alone");
-    report.rows.push(load.rounds("the model alone", arguments, Target::Model).await?);
-    progress.set_message("asking in conversations");
-    report.rows.push(load.rounds("Coracle, conversations", arguments, Target::Conversations).await?);
-    if arguments.listeners > 0 {
-        progress.set_message("starting listeners");
-        let listeners = load.listeners(arguments.listeners).await?;
-        progress.set_message("asking beside listeners");
-        let name = format!("the same, beside {} listeners", arguments.listeners);
-        report.rows.push(load.rounds(&name, arguments, Target::Conversations).await?);
-        drop(listeners);
+    for pace in [Pace::Own, Pace::Burst] {
+        let shape = pace.name();
+        progress.set_message(format!("{shape}: the model alone"));
+        report.rows.push(load.rounds(format!("{shape}: the model alone"), arguments, Target::Model, pace).await?);
+        progress.set_message(format!("{shape}: conversations"));
+        report.rows.push(load.rounds(format!("{shape}: Coracle"), arguments, Target::Conversations, pace).await?);
+        if arguments.listeners > 0 {
+            progress.set_message("starting listeners");
+            let listeners = load.listeners(arguments.listeners).await?;
+            progress.set_message(format!("{shape}: beside listeners"));
+            let name = format!("{shape}: Coracle, beside {} listeners", arguments.listeners);
+            report.rows.push(load.rounds(name, arguments, Target::Conversations, pace).await?);
+            drop(listeners);
+        }
     }
     if arguments.stored > 0 {
         progress.set_message("storing conversations");
@@ -150,6 +164,31 @@ enum Target {
     Conversations,
 }
 
+/// When conversations ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pace {
+    /// Each at its own pace; the model answers slowly.
+    Own,
+    /// All in the same instant; the model answers at once.
+    Burst,
+}
+
+impl Pace {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Own => "own pace",
+            Self::Burst => "burst",
+        }
+    }
+
+    fn question(self) -> &'static str {
+        match self {
+            Self::Own => SLOW,
+            Self::Burst => "Hello",
+        }
+    }
+}
+
 /// A client of both servers.
 struct Load {
     client: reqwest::Client,
@@ -159,8 +198,14 @@ struct Load {
 }
 
 impl Load {
-    /// All conversations ask once per round, at the same time.
-    async fn rounds(self: &Arc<Self>, name: &str, arguments: &AgentArguments, target: Target) -> anyhow::Result<Row> {
+    /// All conversations ask once per round.
+    async fn rounds(
+        self: &Arc<Self>,
+        name: String,
+        arguments: &AgentArguments,
+        target: Target,
+        pace: Pace,
+    ) -> anyhow::Result<Row> {
         let barrier = Arc::new(Barrier::new(usize::try_from(arguments.at_once)?));
         let mut asking = JoinSet::new();
         for _ in 0..arguments.at_once {
@@ -173,8 +218,11 @@ impl Load {
                 let mut times = Vec::new();
                 // The first round opens connections.
                 for round in 0..=rounds {
-                    barrier.wait().await;
-                    let time = load.first_text(conversation.as_deref()).await?;
+                    match pace {
+                        Pace::Burst => drop(barrier.wait().await),
+                        Pace::Own => tokio::time::sleep(Duration::from_millis(fastrand::u64(..MAX_REST_MS))).await,
+                    }
+                    let time = load.first_text(conversation.as_deref(), pace).await?;
                     if round > 0 {
                         times.push(time);
                     }
@@ -188,7 +236,7 @@ impl Load {
         }
         let answers = times.len();
         let [p50_ms, p99_ms] = [0.5, 0.99].map(|part| quantile(&mut times, part));
-        Ok(Row { name: name.to_owned(), answers, p50_ms, p99_ms })
+        Ok(Row { name, answers, p50_ms, p99_ms })
     }
 
     async fn post(&self, path: &str, body: &Value) -> anyhow::Result<reqwest::Response> {
@@ -206,15 +254,15 @@ impl Load {
     }
 
     /// The time to the first text, in milliseconds. The rest of the answer is read, too.
-    async fn first_text(&self, conversation: Option<&str>) -> anyhow::Result<f64> {
+    async fn first_text(&self, conversation: Option<&str>, pace: Pace) -> anyhow::Result<f64> {
         let begun = Instant::now();
         let answer = match conversation {
             None => {
-                let body = json!({"model": "demo", "stream": true, "messages": [{"role": "user", "content": "Hello"}]});
+                let body = json!({"model": "demo", "stream": true, "messages": [{"role": "user", "content": pace.question()}]});
                 self.client.post(format!("{}/chat/completions", self.model)).json(&body).send().await?
             }
             Some(id) => {
-                let body = json!({"input": "Hello", "stream": true, "conversation": id});
+                let body = json!({"input": pace.question(), "stream": true, "conversation": id});
                 self.post("/responses", &body).await?
             }
         };
@@ -222,8 +270,7 @@ impl Load {
         let (mut first, mut seen) = (None, Vec::new());
         while let Some(bytes) = stream.next().await {
             seen.extend_from_slice(&bytes?);
-            let has_text = || seen.windows(TEXT.len().min(4)).any(|window| window == &TEXT.as_bytes()[..4]);
-            if first.is_none() && has_text() {
+            if first.is_none() && contains(&seen, TEXT.as_bytes()) {
                 first = Some(milliseconds(begun.elapsed()));
             }
         }
@@ -257,7 +304,7 @@ impl Load {
             storing.spawn(async move {
                 let _turn = turn;
                 let id = load.conversation().await?;
-                load.first_text(Some(&id)).await.map(drop)
+                load.first_text(Some(&id), Pace::Burst).await.map(drop)
             });
             while let Some(done) = storing.try_join_next() {
                 done??;
@@ -277,8 +324,11 @@ fn contains(bytes: &[u8], needle: &[u8]) -> bool {
 impl Report {
     fn render(&self) -> String {
         let mut table = plain(["time to the first text", "answers", "p50 ms", "p99 ms", "over the model, p99 ms"]);
-        let model = self.rows.first().map_or(0.0, |row| row.p99_ms);
+        let mut model = 0.0;
         for row in &self.rows {
+            if row.name.ends_with("the model alone") {
+                model = row.p99_ms;
+            }
             table.add_row([
                 row.name.clone(),
                 row.answers.to_string(),
@@ -288,7 +338,7 @@ impl Report {
             ]);
         }
         align(&mut table, 1..=4);
-        let mut text = format!("{table}\n\n{} conversations ask at once.\n", self.at_once);
+        let mut text = format!("{table}\n\n{} conversations at once.\n", self.at_once);
         if let Some((before, after)) = self.memory_mib {
             // Writing to a string cannot fail.
             let _ = writeln!(

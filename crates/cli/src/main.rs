@@ -18,9 +18,11 @@ macro_rules! eprint {
     };
 }
 
+mod agent;
 mod artifacts;
 mod backup;
 mod bench;
+mod chat;
 mod completions;
 mod config;
 mod doctor;
@@ -105,6 +107,8 @@ enum Command {
     Mcp(mcp::McpArguments),
     /// Run code in a fresh sandbox.
     Exec(exec::ExecArguments),
+    /// Talk with the agent at the terminal.
+    Chat(chat::ChatArguments),
     /// Give the agent a task: a model writes code that calls tools, until the task is done.
     Task(task::TaskArguments),
     /// List the models that can be used.
@@ -182,6 +186,7 @@ fn main() -> ExitCode {
         Command::Up(arguments) => up::run(&arguments, config),
         Command::Mcp(arguments) => mcp::run(&arguments, config, ahead),
         Command::Exec(arguments) => exec::run(arguments, config, ahead),
+        Command::Chat(arguments) => chat::run(&arguments, config),
         Command::Task(arguments) => task::run(&arguments, config),
         Command::Models(arguments) => models::run(&arguments, config),
         Command::Users(arguments) => users::run(arguments, config),

@@ -17,11 +17,16 @@ impl Signals {
     }
 
     pub(crate) async fn next(&mut self) {
+        self.next_is_interrupt().await;
+    }
+
+    /// Waits for a signal, and returns whether it is that of Ctrl-C.
+    pub(crate) async fn next_is_interrupt(&mut self) -> bool {
         let Self([interrupt, terminate, hangup]) = self;
         tokio::select! {
-            () = received(interrupt) => {}
-            () = received(terminate) => {}
-            () = received(hangup) => {}
+            () = received(interrupt) => true,
+            () = received(terminate) => false,
+            () = received(hangup) => false,
         }
     }
 

@@ -6,7 +6,7 @@ use crate::service::{RunService, random};
 use crate::surroundings::container;
 use crate::wire::items::{self, Place};
 use crate::wire::response::{self, seconds};
-use coracle_models::{Item, Usage};
+use coracle_models::{Call, Item, Usage};
 use coracle_store::{ConversationRecord, ItemPage, ItemRecord, ItemsOf, NewItem};
 use coracle_types::{ConversationId, ItemId, RunId, UserId};
 use serde_json::{Map, Value, json};
@@ -133,10 +133,19 @@ impl RunService {
                 functions.extend(spec.functions());
             }
         }
-        // Calls that a client has written into the conversation are its own too, unless the agent has made them.
-        for record in records.iter().filter(|record| !record.is_output) {
-            if let Some(StoredItem::Item(Item::Call(call))) = StoredItem::of(record) {
-                functions.push(call.name);
+        // Calls that a client has written into the conversation are its own too. Those of `coracle chat` are the agent's:
+        // only the agent stores results in this form.
+        let input = records.iter().filter(|record| !record.is_output);
+        let input: Vec<StoredItem> = input.filter_map(StoredItem::of).collect();
+        let is_own = |call: &Call| {
+            let has_id = |item: &StoredItem| matches!(item, StoredItem::Result { result, .. } if result.call_id == call.id);
+            input.iter().any(has_id)
+        };
+        for item in &input {
+            if let StoredItem::Item(Item::Call(call)) = item
+                && !is_own(call)
+            {
+                functions.push(call.name.clone());
             }
         }
         let container = container(user);
@@ -145,17 +154,23 @@ impl RunService {
 }
 
 fn new_items(items: Vec<Item>) -> Result<Vec<NewItem>, RunError> {
-    let new = items.into_iter().map(|item| {
-        let prefix = match Kind::of(&item) {
+    items.into_iter().map(|item| new_item(StoredItem::Item(item))).collect()
+}
+
+/// An item with a new ID.
+pub(crate) fn new_item(item: StoredItem) -> Result<NewItem, RunError> {
+    let prefix = match &item {
+        StoredItem::Item(item) => match Kind::of(item) {
             Kind::Message => "msg",
             Kind::Reasoning => "rs",
             Kind::Call | Kind::Result | Kind::Compaction => "fc",
-        };
-        let id = ItemId::new(format!("{prefix}_{:032x}", random()?));
-        let id = id.map_err(|error| RunError::invalid("items", error.to_string()))?;
-        Ok(StoredItem::Item(item).into_new(id))
-    });
-    new.collect()
+        },
+        StoredItem::Result { .. } => "fc",
+        StoredItem::Compaction(_) => "cmp",
+    };
+    let id = ItemId::new(format!("{prefix}_{:032x}", random()?));
+    let id = id.map_err(|error| RunError::invalid("items", error.to_string()))?;
+    Ok(item.into_new(id))
 }
 
 fn conversation(record: &ConversationRecord) -> Value {

@@ -22,6 +22,7 @@ mod service;
 mod spec;
 mod surroundings;
 mod take_up;
+mod transcript;
 mod wire;
 
 pub use call_log::StoreCallLog;
@@ -33,3 +34,4 @@ pub use live::{LiveRun, StopOnDrop};
 pub use service::{Events, MAX_RUNS_PER_USER, RunService};
 pub use spec::{ModelOptions, RunSpec};
 pub use surroundings::{Prepared, RunTools, Surroundings};
+pub use transcript::Transcript;

@@ -23,7 +23,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// Maximum number of runs of one user that are under way at once.
-pub const MAX_RUNS_PER_USER: usize = 64;
+pub const MAX_RUNS_PER_USER: usize = 256;
 
 /// Starts, finds and stops runs. Cheap to clone.
 #[derive(Clone, Debug)]

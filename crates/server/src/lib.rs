@@ -32,7 +32,8 @@ pub use daily_tokens::within_daily_tokens;
 pub use demo::{DemoServer, serve_demo};
 pub use http::{AuthOptions, CorsOrigins, HttpOptions, OriginError, Part, Parts, openapi_document, serve_http};
 pub use mcp::{
-    Frontend, FrontendOptions, FrontendTools, INSTRUCTIONS, OfferedTool, count_tokens, offered_tools, tool_names,
+    Frontend, FrontendOptions, FrontendTools, INSTRUCTIONS, OfferedTool, SelectedTools, count_tokens, offered_tools,
+    tool_names,
 };
 pub use profile::{Profile, UnknownProfile};
 pub use stdio::serve_stdio;

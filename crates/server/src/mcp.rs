@@ -17,17 +17,20 @@ mod progress;
 mod prompt;
 mod render;
 mod run;
+mod selection;
 mod shape;
 mod skills;
 mod tasks;
 mod token_count;
 
+pub(crate) use agent_tools::DEFINITIONS;
 pub use agent_tools::FrontendTools;
 pub(crate) use code_request::CodeRequest;
 pub use definitions::{OfferedTool, names as tool_names, offered as offered_tools};
 pub(crate) use files::with_files;
 pub use frontend::{Frontend, FrontendOptions};
 pub use prompt::INSTRUCTIONS;
+pub use selection::SelectedTools;
 pub use token_count::count_tokens;
 
 use crate::profile::Profile;

@@ -64,7 +64,7 @@ fn with_several_models_a_task_asks_for_a_choice() {
     let (code, _, said) = machine.run(&["task", "do it"]);
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("ollama/qwen3:8b, ollama/llama3.2:latest"), "{said}");
-    assert!(said.contains("coracle task --model ollama/qwen3:8b"), "{said}");
+    assert!(said.contains("such as --model ollama/qwen3:8b"), "{said}");
     assert_eq!(machine.model.requests().count(), 0);
     let (code, answer, said) = machine.run(&["task", "--model", "ollama/llama3.2:latest", "do it"]);
     assert_eq!((code, answer.trim()), (Some(0), "Done."), "{said}");

@@ -4,6 +4,7 @@
 
 mod agent;
 mod agent_limits;
+mod chat;
 mod data_folder;
 mod demo;
 mod document;

@@ -3,10 +3,11 @@
 use super::builtin;
 use super::folder::{Origin, SkillFile, SkillFolder};
 use super::{SkillError, blocking};
+use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Maximum number of folders that are read in one source.
 const MAX_FOLDERS: usize = 200;
@@ -30,6 +31,8 @@ pub struct SkillSource {
 #[derive(Debug, Default)]
 pub struct Library {
     sources: Vec<SkillSource>,
+    /// Built-in skills that were read, by path. They do not change, and every prompt lists them.
+    builtin: Mutex<HashMap<PathBuf, SkillFolder>>,
 }
 
 /// The skills that were found.
@@ -59,7 +62,7 @@ impl Library {
                 }
             }
         }
-        Arc::new(Self { sources })
+        Arc::new(Self { sources, builtin: Mutex::default() })
     }
 
     /// Reads all skills, as they are now.
@@ -73,7 +76,7 @@ impl Library {
         let mut found = Shelved::default();
         for candidate in self.candidates(&mut found.warnings) {
             let Candidate { path, folder, origin } = candidate;
-            let skill = match SkillFolder::read(&path, &folder, origin) {
+            let skill = match self.skill(&path, &folder, origin) {
                 None => continue,
                 Some(Ok(skill)) => skill,
                 Some(Err(reason)) => {
@@ -95,6 +98,21 @@ impl Library {
         }
         found.skills.sort_by(|one, other| one.name.cmp(&other.name));
         found
+    }
+
+    fn skill(&self, path: &Path, folder: &str, origin: Origin) -> Option<Result<SkillFolder, String>> {
+        if origin != Origin::Builtin {
+            return SkillFolder::read(path, folder, origin);
+        }
+        let known = || self.builtin.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(skill) = known().get(path) {
+            return Some(Ok(skill.clone()));
+        }
+        let read = SkillFolder::read(path, folder, origin);
+        if let Some(Ok(skill)) = &read {
+            known().insert(path.to_owned(), skill.clone());
+        }
+        read
     }
 
     /// The folders that are mounted into sandboxes, and where: one mount for each skill, because skills come from several

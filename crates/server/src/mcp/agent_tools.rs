@@ -13,16 +13,26 @@ use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock};
 use serde_json::{Map, Value};
 use std::collections::HashSet;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+
+/// The definitions of the agent's tools. They are the same for everybody.
+pub(crate) static DEFINITIONS: LazyLock<Vec<ToolDefinition>> = LazyLock::new(|| {
+    let definitions = definitions::offered(Profile::Code).into_iter().map(|tool| ToolDefinition {
+        name: tool.name.to_owned(),
+        description: tool.description.to_owned(),
+        parameters: tool.input_schema.as_object().cloned().unwrap_or_default(),
+        strict: None,
+    });
+    definitions.collect()
+});
 
 /// The agent's tools for one user.
 #[derive(Clone)]
 pub struct FrontendTools {
     frontend: Frontend,
     approver: Arc<dyn Approver>,
-    definitions: Arc<[ToolDefinition]>,
     /// The run whose calls are recorded.
     run: Option<RunTools>,
     /// Servers that were started because code that is being written names them.
@@ -32,13 +42,7 @@ pub struct FrontendTools {
 impl FrontendTools {
     /// The tools of the user of this front end. The approver is asked about calls that need a person's approval.
     pub fn new(frontend: Frontend, approver: Arc<dyn Approver>) -> Self {
-        let definitions = definitions::offered(Profile::Code).into_iter().map(|tool| ToolDefinition {
-            name: tool.name.to_owned(),
-            description: tool.description.to_owned(),
-            parameters: tool.input_schema.as_object().cloned().unwrap_or_default(),
-            strict: None,
-        });
-        Self { frontend, approver, definitions: definitions.collect(), run: None, anticipated: Arc::default() }
+        Self { frontend, approver, run: None, anticipated: Arc::default() }
     }
 
     /// Records the calls of code, so that the run can be taken up after a crash.
@@ -83,7 +87,7 @@ impl fmt::Debug for FrontendTools {
 #[async_trait]
 impl AgentTools for FrontendTools {
     fn definitions(&self) -> Vec<ToolDefinition> {
-        self.definitions.to_vec()
+        DEFINITIONS.clone()
     }
 
     fn code_tool(&self) -> Option<(&str, &str)> {

@@ -112,8 +112,10 @@ pub(crate) async fn prompt(frontend: &Frontend) -> String {
         [(&execution.tools_dir, ""), (&execution.skills_dir, "skills."), (&execution.servers_dir, "servers.")];
     let folders: Vec<_> =
         folders.into_iter().filter_map(|(folder, package)| folder.clone().map(|folder| (folder, package))).collect();
-    let modules = tokio::task::spawn_blocking(move || folders.iter().flat_map(written).collect::<Vec<_>>()).await;
-    add(&mut text, "Modules of the operator, to be imported", modules.unwrap_or_default().iter().map(about));
+    if !folders.is_empty() {
+        let modules = tokio::task::spawn_blocking(move || folders.iter().flat_map(written).collect::<Vec<_>>()).await;
+        add(&mut text, "Modules of the operator, to be imported", modules.unwrap_or_default().iter().map(about));
+    }
     text
 }
 

@@ -1,8 +1,8 @@
 //! Tasks for Coracle's own agent. Background tasks are runs in the background.
 
+use super::selection::SelectedTools;
 use super::{Frontend, arguments, structured};
 use crate::agent_runtime::AgentRuntime;
-use coracle_catalog::{Entry, Query, StarterLanguage};
 use coracle_models::{Item, Part};
 use coracle_runs::{LiveRun, RunSpec};
 use coracle_types::RunId;
@@ -10,7 +10,6 @@ use rmcp::model::{CallToolRequestParams, CallToolResult};
 use rmcp::service::{RequestContext, RoleServer};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,46 +57,6 @@ pub(super) async fn answer(
     Ok(structured(&value.to_string(), value))
 }
 
-/// The tools that the catalogue selects for a task.
-#[derive(Default)]
-struct Selected {
-    /// Names of the tools.
-    names: Vec<String>,
-    /// The tools for a model.
-    instructions: String,
-    /// A program that calls them.
-    starter: Option<String>,
-}
-
-impl Selected {
-    async fn of(frontend: &Frontend, task: &str) -> Self {
-        let (Some(toolbox), Some(inventory)) = (frontend.toolbox(), frontend.inventory(None).await) else {
-            return Self::default();
-        };
-        let search = &frontend.options.settings.search;
-        let foreign = toolbox.meaning(&inventory, task).await;
-        let query = Query { foreign: foreign.as_ref(), ..Query::new(task) };
-        #[expect(clippy::cast_precision_loss, reason = "at most 100")]
-        let share = search.select_threshold as f32 / 100.0;
-        let top = usize::try_from(search.select_top).unwrap_or(usize::MAX);
-        let hits = inventory.catalog.select(&query, top, share);
-        let chosen: Vec<&Entry> = hits.iter().map(|hit| hit.entry).collect();
-        if chosen.is_empty() {
-            return Self::default();
-        }
-        let mut instructions = String::from("These tools were selected for the task:\n");
-        for entry in &chosen {
-            // Writing to a string cannot fail.
-            let _ = writeln!(instructions, "- servers.{}.{}: {}", entry.package, entry.function, entry.summary);
-        }
-        Self {
-            names: chosen.iter().map(|entry| format!("{}.{}", entry.package, entry.function)).collect(),
-            starter: Some(inventory.catalog.starter(task, &chosen, StarterLanguage::Python)),
-            instructions,
-        }
-    }
-}
-
 fn checked(task: &str) -> Result<(), String> {
     if task.trim().is_empty() {
         return Err("task_description is empty".to_owned());
@@ -113,7 +72,7 @@ async fn start(
     frontend: &Frontend,
     agent: &AgentRuntime,
     task: &str,
-    selected: &Selected,
+    selected: &SelectedTools,
     is_background: bool,
 ) -> Result<Arc<LiveRun>, String> {
     let found = agent.models.find(&frontend.user(), None).await.map_err(|error| error.to_string())?;
@@ -143,7 +102,7 @@ async fn execute(
     context: &RequestContext<RoleServer>,
 ) -> Result<Value, String> {
     checked(&task.task_description)?;
-    let selected = Selected::of(frontend, &task.task_description).await;
+    let selected = SelectedTools::of(frontend, &task.task_description).await;
     let run = start(frontend, agent, &task.task_description, &selected, false).await?;
     // The client is gone: so is the reason for the task.
     let _guard = run.stop_on_drop();
@@ -153,6 +112,7 @@ async fn execute(
     };
     let mut result = outcome(&response);
     if task.verbose {
+        result["found_tools"] = json!(selected.found);
         result["selected_tools"] = json!(selected.names);
         result["code"] = codes(&response);
     }
@@ -161,10 +121,11 @@ async fn execute(
 
 async fn dispatch(frontend: &Frontend, agent: &AgentRuntime, task: Task) -> Result<Value, String> {
     checked(&task.task_description)?;
-    let selected = Selected::of(frontend, &task.task_description).await;
+    let selected = SelectedTools::of(frontend, &task.task_description).await;
     let run = start(frontend, agent, &task.task_description, &selected, true).await?;
     let mut value = json!({"task_id": run.id.as_str(), "status": "running"});
     if task.verbose {
+        value["found_tools"] = json!(selected.found);
         value["selected_tools"] = json!(selected.names);
     }
     Ok(value)

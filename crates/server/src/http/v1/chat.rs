@@ -6,14 +6,14 @@ use super::error::OpenAiError;
 use crate::http::App;
 use crate::http::extract::{Body as JsonBody, Caller};
 use crate::http::problem::ApiError;
-use crate::mcp::FrontendTools;
+use crate::mcp::{DEFINITIONS, FrontendTools};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use coracle_agent::{Agent, AgentTools as _, Ended, RunEvent, RunOutcome, RunRequest};
+use coracle_agent::{Agent, Ended, RunEvent, RunOutcome, RunRequest};
 use coracle_models::ToolDefinition;
 use coracle_policy::NobodyToAsk;
 use coracle_types::UserId;
@@ -86,7 +86,7 @@ async fn start(app: &App, user: &UserId, request: ChatRequest) -> Result<ChatRun
     let frontend = app.frontend.of_user(user);
     let tools = FrontendTools::new(frontend, Arc::new(NobodyToAsk));
     let mut asked = request.into_model_request(app.agent.allows_image_urls)?;
-    check_names(&asked.tools, &tools.definitions())?;
+    check_names(&asked.tools)?;
     asked.items = app.continuations.restore(user, asked.items);
     asked.instructions = app.agent.instructions(&tools.instructions().await, &asked.instructions);
     asked.model.clone_from(&chosen.model);
@@ -107,8 +107,8 @@ async fn start(app: &App, user: &UserId, request: ChatRequest) -> Result<ChatRun
 }
 
 /// Two tools of one name would be ambiguous, and providers reject them.
-pub(super) fn check_names(theirs: &[ToolDefinition], own: &[ToolDefinition]) -> Result<(), OpenAiError> {
-    match theirs.iter().find(|tool| own.iter().any(|own| own.name == tool.name)) {
+pub(super) fn check_names(theirs: &[ToolDefinition]) -> Result<(), OpenAiError> {
+    match theirs.iter().find(|tool| DEFINITIONS.iter().any(|own| own.name == tool.name)) {
         None => Ok(()),
         Some(tool) => {
             let message = format!("`{}` is a tool of the agent itself: use another name for yours", tool.name);

@@ -46,8 +46,7 @@ async fn create(
     let streams = request.stream.unwrap_or_default();
     let wanted = if request.coracle.events { Wanted::WithExtensions } else { Wanted::Standard };
     let spec = request.into_spec(chosen.name())?;
-    let own = FrontendTools::new(app.frontend.of_user(&user), Arc::new(NobodyToAsk)).definitions();
-    check_names(&spec.options.tools, &own)?;
+    check_names(&spec.options.tools)?;
     if input.is_empty() && spec.conversation.is_none() && spec.previous.is_none() {
         return Err(OpenAiError::parameter("input", "is empty"));
     }

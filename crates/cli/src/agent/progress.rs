@@ -14,7 +14,7 @@ const MAX_SHOWN: usize = 300;
 const MAX_LINES: usize = 40;
 
 /// What is shown of a run.
-pub(super) struct Progress {
+pub(crate) struct Progress {
     /// Print the answer while it is written.
     shows_text: bool,
     /// Show code, output and calls.
@@ -30,7 +30,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    pub(super) fn new(shows_text: bool, shows_work: bool) -> Self {
+    pub(crate) fn new(shows_text: bool, shows_work: bool) -> Self {
         let spinner = Spinner::default();
         Self { shows_text, shows_work, is_in_line: false, output: String::new(), lines: 0, nested: 0, spinner }
     }
