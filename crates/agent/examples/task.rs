@@ -5,9 +5,7 @@
 
 use async_trait::async_trait;
 use coracle_agent::{Agent, AgentTools, CallUpdate, Ended, RunEvent, RunLimits, RunRequest, ToolOutput};
-use coracle_models::{
-    Api, Call, Directory, Item, ModelEvent, ModelRequest, Part, ProviderSettings, ToolDefinition,
-};
+use coracle_models::{Api, Call, Directory, Item, ModelEvent, ModelRequest, Part, ProviderSettings, ToolDefinition};
 use coracle_scripted_model::{Library, ScriptedModel, Step, serve};
 use coracle_types::Secret;
 use serde_json::{Map, Value, json};
@@ -99,10 +97,8 @@ async fn main() -> Result<(), Failure> {
 
 /// Starts a model that follows a script, and returns its address.
 async fn scripted(stop: &CancellationToken) -> Result<String, Failure> {
-    let turns = [
-        vec![Step::call("stock", json!({"article": "anvil"}))],
-        vec![Step::text("There are {{result}} anvils left.")],
-    ];
+    let turns =
+        [vec![Step::call("stock", json!({"article": "anvil"}))], vec![Step::text("There are {{result}} anvils left.")]];
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let url = format!("http://{}/v1", listener.local_addr()?);
     tokio::spawn(serve(listener, ScriptedModel::new(Library::single(turns))?, stop.clone().cancelled_owned()));

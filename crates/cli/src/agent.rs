@@ -120,8 +120,7 @@ impl Worker {
         let Turn { items, selected, cancel, journal, mut progress } = turn;
         let ChosenModel { provider, provider_name, model, .. } = &self.chosen;
         let people = People::new(self.store());
-        let provider =
-            within_daily_tokens(Arc::clone(provider), &people, &UserId::local(), self.options.daily_tokens);
+        let provider = within_daily_tokens(Arc::clone(provider), &people, &UserId::local(), self.options.daily_tokens);
         let tools = FrontendTools::new(self.serving.frontend.clone(), Arc::new(Terminal::default()));
         let instructions = self.options.instructions(&tools.instructions().await, &selected.instructions);
         let request = ModelRequest { model: model.clone(), instructions, items, ..ModelRequest::default() };

@@ -1,7 +1,8 @@
 //! `coracle task`: gives the agent a task and shows how it works on it.
 
 use crate::agent::{
-    AgentArguments, Progress, Turn, Worker, choose, limit_code, problem, report_problem, runtime, show_selection, status,
+    AgentArguments, Progress, Turn, Worker, choose, limit_code, problem, report_problem, runtime, show_selection,
+    status,
 };
 use crate::output::json_line;
 use crate::settings::{announce, load, warn_of_not_followed};

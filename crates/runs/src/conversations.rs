@@ -138,7 +138,8 @@ impl RunService {
         let input = records.iter().filter(|record| !record.is_output);
         let input: Vec<StoredItem> = input.filter_map(StoredItem::of).collect();
         let is_own = |call: &Call| {
-            let has_id = |item: &StoredItem| matches!(item, StoredItem::Result { result, .. } if result.call_id == call.id);
+            let has_id =
+                |item: &StoredItem| matches!(item, StoredItem::Result { result, .. } if result.call_id == call.id);
             input.iter().any(has_id)
         };
         for item in &input {

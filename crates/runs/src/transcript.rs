@@ -35,7 +35,8 @@ impl Transcript {
         let title: String = message.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MAX_TITLE).collect();
         let (id, now) = (ConversationId::from_random(random()?), SystemTime::now());
         let title = Some(title).filter(|title| !title.is_empty());
-        let record = ConversationRecord { id: id.clone(), title, metadata: Map::new(), created_at: now, changed_at: now };
+        let record =
+            ConversationRecord { id: id.clone(), title, metadata: Map::new(), created_at: now, changed_at: now };
         store.create_conversation(&user, &record, &[]).await?;
         Ok(Self { store, user, id, recorded: AtomicUsize::new(0) })
     }

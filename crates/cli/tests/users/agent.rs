@@ -152,6 +152,38 @@ fn a_task_without_a_model_says_what_to_set() {
 }
 
 #[test]
+fn a_task_begins_with_selected_tools() {
+    let model = Playing::new(Library::single([vec![Step::text("Done.")]]));
+    let coracle = Coracle::new(As::current());
+    let folder = coracle.workspace();
+    std::fs::write(folder.join("coracle.yaml"), with_tools(&model, &folder)).unwrap();
+    let task = |more: &[&str]| {
+        let mut command = coracle.command();
+        command.current_dir(&folder).stdin(Stdio::null()).args(["task", "echo a text"]);
+        command.args(more).output().unwrap()
+    };
+    let done = task(&["--verbose"]);
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(said.contains("tools selected: plain.echo"), "{said}");
+    let report: Value = serde_json::from_slice(&task(&["--verbose", "--json"]).stdout).unwrap();
+    assert!(report["selected_tools"].as_array().unwrap().contains(&json!("plain.echo")), "{report}");
+    assert!(report["found_tools"].as_array().unwrap().contains(&json!("plain.echo")), "{report}");
+    let asked = model.model.requests().last().unwrap().body["messages"][0].to_string();
+    assert!(asked.contains("servers.plain.echo"), "{asked}");
+
+    // Without a model, the tools are still found.
+    let settings = with_tools(&model, &folder).replace("default_model: lab/demo", "max_steps: 5");
+    std::fs::write(folder.join("coracle.yaml"), settings.replace("    lab:", "    openai:")).unwrap();
+    let done = task(&["--model", "anthropic/claude"]);
+    let (program, said) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert_eq!(done.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("ANTHROPIC_API_KEY") && program.contains("from servers.plain import echo"),
+        "{said}{program}"
+    );
+}
+
+#[test]
 fn a_chat_completion_runs_code_and_answers() {
     let model = Playing::new(computes());
     let site = Site::with_settings(As::current(), &[], &model.settings("chat"));

@@ -43,8 +43,7 @@ fn lab(model: &Playing) -> Coracle {
 fn chat(coracle: &Coracle, arguments: &[&str], typed: &str) -> Output {
     let mut command = coracle.command();
     command.current_dir(coracle.workspace()).arg("chat").args(arguments);
-    let mut child =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(typed.as_bytes()).unwrap();
     child.wait_with_output().unwrap()
 }
