@@ -13,7 +13,7 @@ use clap::Args;
 use coracle_agent::RunJournal;
 use coracle_config::Loaded;
 use coracle_models::{Item, Part};
-use coracle_runs::Transcript;
+use coracle_runs::KeptConversation;
 use coracle_server::SelectedTools;
 use coracle_types::{ConversationId, UserId};
 use input::{Input, Line};
@@ -61,9 +61,9 @@ Conversations are kept in the data folder and can also be continued over /v1. Ct
 chat. If standard input is not a terminal, each line of it is a message.";
 
 pub(crate) fn run(arguments: &ChatArguments, config: Option<&Path>) -> anyhow::Result<Status> {
-    let conversation = arguments.conversation.as_deref().map(ConversationId::new).transpose();
-    let conversation = conversation
-        .map_err(|error| Mistake::new(format!("--conversation: {error}"), Some("an ID begins with conv_")))?;
+    let named = arguments.conversation.as_deref().map(ConversationId::new).transpose();
+    let conversation =
+        named.map_err(|error| Mistake::new(format!("--conversation: {error}"), Some("an ID begins with conv_")))?;
     let mut loaded = load(config, Vec::new())?;
     check(&loaded)?;
     let choice = cancellable(choose(&mut loaded, arguments.agent.model.as_deref()))?;
@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: &ChatArguments, config: Option<&Path>) -> anyhow::R
             loaded,
             shows_work: !arguments.agent.quiet,
             items: Vec::new(),
-            transcript: None,
+            conversation: None,
             selected: SelectedTools::default(),
             signals,
             input: Input::new(),
@@ -103,7 +103,7 @@ struct Chat {
     /// What the model sees of the conversation.
     items: Vec<Item>,
     /// The stored conversation, from its first message on.
-    transcript: Option<Arc<Transcript>>,
+    conversation: Option<Arc<KeptConversation>>,
     /// The tools that were selected for the first message. They stay, so that requests begin alike.
     selected: SelectedTools,
     signals: Signals,
@@ -116,8 +116,8 @@ impl Chat {
         if !continues && id.is_none() {
             return Ok(());
         }
-        let found = Transcript::open(self.worker.store(), UserId::local(), id).await?;
-        let Some((transcript, items)) = found else {
+        let found = KeptConversation::open(self.worker.store(), UserId::local(), id).await?;
+        let Some((conversation, items)) = found else {
             let message = match id {
                 Some(id) => format!("there is no conversation {id}"),
                 None => "there is no conversation yet".to_owned(),
@@ -125,8 +125,8 @@ impl Chat {
             return Err(Mistake::new(message, Some("start one with coracle chat")).into());
         };
         let messages = items.iter().filter(|item| matches!(item, Item::User { .. })).count();
-        eprintln!("continuing {}, with {messages} messages of yours", transcript.id());
-        (self.transcript, self.items) = (Some(Arc::new(transcript)), items);
+        eprintln!("continuing {}, with {messages} messages of yours", conversation.id());
+        (self.conversation, self.items) = (Some(Arc::new(conversation)), items);
         Ok(())
     }
 
@@ -149,7 +149,7 @@ impl Chat {
                 "/quit" | "/exit" => break,
                 "/help" => eprint!("{COMMANDS}"),
                 "/new" => {
-                    (self.items, self.transcript) = (Vec::new(), None);
+                    (self.items, self.conversation) = (Vec::new(), None);
                     eprintln!("a new conversation");
                 }
                 "/model" => self.change_model(rest.trim()).await?,
@@ -160,8 +160,8 @@ impl Chat {
                 }
             }
         }
-        if let Some(transcript) = self.transcript.as_ref().filter(|_| self.input.is_terminal()) {
-            eprintln!("to go on later: coracle chat --conversation {}", transcript.id());
+        if let Some(conversation) = self.conversation.as_ref().filter(|_| self.input.is_terminal()) {
+            eprintln!("to go on later: coracle chat --conversation {}", conversation.id());
         }
         Ok(Status::Success)
     }
@@ -184,19 +184,19 @@ impl Chat {
 
     /// Answers a message. Returns false if a signal ends the program.
     async fn answer(&mut self, message: String) -> anyhow::Result<bool> {
-        let transcript = match &self.transcript {
-            Some(transcript) => Arc::clone(transcript),
+        let conversation = match &self.conversation {
+            Some(conversation) => Arc::clone(conversation),
             None => {
                 self.selected = self.worker.select(&message).await;
-                let made = Transcript::create(self.worker.store(), UserId::local(), &message).await?;
-                Arc::clone(self.transcript.insert(Arc::new(made)))
+                let made = KeptConversation::create(self.worker.store(), UserId::local(), &message).await?;
+                Arc::clone(self.conversation.insert(Arc::new(made)))
             }
         };
         let item = Item::User { parts: vec![Part::text(message)] };
-        transcript.begin(&item).await?;
+        conversation.begin(&item).await?;
         self.items.push(item);
         let cancel = CancellationToken::new();
-        let journal: Arc<dyn RunJournal> = Arc::<Transcript>::clone(&transcript);
+        let journal: Arc<dyn RunJournal> = Arc::<KeptConversation>::clone(&conversation);
         let working = self.worker.work(Turn {
             items: self.items.clone(),
             selected: self.selected.clone(),
@@ -219,7 +219,7 @@ impl Chat {
                 }
             }
         };
-        transcript.end(&outcome).await?;
+        conversation.end(&outcome).await?;
         match outcome.compacted.clone() {
             Some(shorter) => self.items = shorter,
             None => self.items.extend(outcome.items.iter().cloned()),

@@ -21,7 +21,7 @@ const MAX_TITLE: usize = 80;
 /// A stored conversation. As the journal of a run, it keeps each answer and each result as soon as it is there, so that a
 /// conversation can be continued after a crash.
 #[derive(Debug)]
-pub struct Transcript {
+pub struct KeptConversation {
     store: Arc<dyn Store>,
     user: UserId,
     id: ConversationId,
@@ -29,7 +29,7 @@ pub struct Transcript {
     recorded: AtomicUsize,
 }
 
-impl Transcript {
+impl KeptConversation {
     /// Creates a conversation that begins with this message.
     pub async fn create(store: Arc<dyn Store>, user: UserId, message: &str) -> Result<Self, RunError> {
         let title: String = message.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MAX_TITLE).collect();
@@ -87,7 +87,7 @@ impl Transcript {
 }
 
 #[async_trait]
-impl RunJournal for Transcript {
+impl RunJournal for KeptConversation {
     async fn record(&self, entry: Entry<'_>) -> Result<(), JournalError> {
         let items = match entry {
             Entry::Asking { .. } | Entry::Compacting => return Ok(()),
