@@ -14,6 +14,7 @@ mod artifacts;
 mod backup;
 mod blobs;
 mod bounds;
+mod conversations;
 mod environments;
 mod error;
 mod home;
@@ -45,6 +46,7 @@ pub use bounds::{
     MAX_CONTEXT_BYTES, MAX_ITEM_BYTES, MAX_ITEMS, MAX_NAME_BYTES, MAX_OUTCOME_BYTES, MAX_PAGE, MAX_PATH_BYTES,
     MAX_PREVIEW_BYTES, MAX_RECORDING_BYTES, MAX_RUN_REQUEST_BYTES, MAX_SECRET_BYTES, MAX_SHAPE_BYTES, MAX_TOOLS_BYTES,
 };
+pub use conversations::{Conversations, ForkedItem, MAX_SEARCH_BYTES};
 pub use environments::{
     ChangingEnvironments, Environment, EnvironmentError, Environments, NewEnvironment, Package, UsedEnvironment,
     WantedPackages,

@@ -1,6 +1,7 @@
 mod accounts;
 mod approvals;
 mod artifacts;
+mod conversations;
 mod executions;
 mod journal;
 mod runs;

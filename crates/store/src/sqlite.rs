@@ -3,6 +3,7 @@
 mod accounts;
 mod approvals;
 mod artifacts;
+mod conversations;
 mod durable;
 mod fault;
 mod journal;

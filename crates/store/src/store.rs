@@ -1,5 +1,5 @@
 use crate::{
-    Accounts, ApprovalLog, Artifacts, ExecutionRecord, Journal, Kept, ListedTools, Owner, Runs, Shape, StoreError,
+    Accounts, ApprovalLog, Artifacts, Conversations, ExecutionRecord, Journal, Kept, ListedTools, Owner, Runs, Shape, StoreError,
     TokenUse, ToolDecision,
 };
 use async_trait::async_trait;
@@ -18,7 +18,9 @@ use std::fmt;
 /// - values beyond a limit of this crate are rejected with [`StoreError::TooLarge`], without any change;
 /// - names of tools and secrets can be any text without `\0` that is not empty, and are compared byte by byte.
 #[async_trait]
-pub trait Store: Accounts + ApprovalLog + Artifacts + Journal + Runs + TokenUse + Send + Sync + fmt::Debug {
+pub trait Store:
+    Accounts + ApprovalLog + Artifacts + Conversations + Journal + Runs + TokenUse + Send + Sync + fmt::Debug
+{
     /// Stores the tools that a server has listed.
     async fn put_tools(&self, owner: &Owner, server: &ServerName, listed: &ListedTools) -> Result<(), StoreError>;
 
