@@ -4,6 +4,7 @@ mod accounts;
 mod approvals;
 mod artifacts;
 mod content;
+mod conversations;
 mod executions;
 mod providers;
 mod servers;
@@ -36,7 +37,7 @@ use utoipa_axum::router::OpenApiRouter;
 #[openapi(
     info(
         title = "Coracle",
-        description = "Run code that calls tools in a sandbox, and manage its results, sessions, skills, files, tools and approvals.",
+        description = "Run code that calls tools in a sandbox, and manage its results, sessions, skills, files, conversations, tools and approvals.",
         license(name = "Apache-2.0")
     ),
     components(schemas(Problem))
@@ -52,6 +53,7 @@ fn authenticated_routes() -> OpenApiRouter<App> {
         .merge(workspace::routes())
         .merge(artifacts::routes())
         .merge(approvals::routes())
+        .merge(conversations::routes())
         .merge(providers::routes())
         .merge(servers::routes())
         .merge(tools::routes())
