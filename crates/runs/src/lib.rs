@@ -20,6 +20,7 @@ mod input;
 mod item;
 mod journal;
 mod live;
+mod retention;
 mod service;
 mod spec;
 mod summaries;

@@ -233,6 +233,17 @@ impl RunService {
         self.response(user, id).await
     }
 
+    /// Stops all runs of a user that are under way in this process, and waits for their end.
+    pub async fn stop_all(&self, user: &UserId) {
+        let live = self.live_of(user);
+        for run in &live {
+            run.stop();
+        }
+        for run in &live {
+            run.ended().await;
+        }
+    }
+
     /// The runs of a user in the background as response objects, newest first.
     pub async fn background(&self, user: &UserId, limit: usize) -> Result<Vec<Value>, RunError> {
         let store = &self.inner.store;

@@ -199,7 +199,12 @@ pub async fn serve_http(
         tokio::time::sleep(Duration::from_millis(50)).await;
         end.cancel();
     };
-    tokio::join!(served, drained, agent.take_up());
+    let tidied = async {
+        // Runs are taken up first, so that none of them looks old.
+        agent.take_up().await;
+        agent.keep_tidy(&stop).await;
+    };
+    tokio::join!(served, drained, tidied);
     Ok(())
 }
 

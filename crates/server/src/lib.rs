@@ -24,6 +24,7 @@ mod profile;
 mod runs;
 mod stdio;
 mod timestamp;
+mod user_export;
 mod user_models;
 mod views;
 
@@ -37,6 +38,7 @@ pub use mcp::{
 pub use profile::{Profile, UnknownProfile};
 pub use stdio::serve_stdio;
 pub use timestamp::Timestamp;
+pub use user_export::{ExportError, export_user};
 pub use views::{
     AccountView, DecisionView, KeyView, ServerCondition, ServerTestView, ServerView, SessionView, key_state,
 };

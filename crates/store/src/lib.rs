@@ -39,7 +39,7 @@ pub use approvals::{ApprovalLog, ApprovalOutcome, ApprovalRecord, KEPT_APPROVALS
 pub use artifacts::{
     ArtifactRecord, ArtifactUsage, ArtifactVersion, Artifacts, LEAST_CHARGE, MAX_VERSIONS, NewArtifact,
 };
-pub use backup::{BackedUp, BackupError, Restored, backup, restore, restore_with_key};
+pub use backup::{BackedUp, BackupError, Restored, UserArchive, backup, restore, restore_with_key};
 pub use blobs::{BlobError, BlobId, Blobs};
 pub use bounds::{
     KEPT_CHECKPOINTS, KEPT_EXECUTIONS, KEPT_RECORDINGS, KEPT_SESSIONS, KEPT_TASKS, Kept, MAX_CODE_BYTES,

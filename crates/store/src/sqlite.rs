@@ -5,6 +5,7 @@ mod approvals;
 mod artifacts;
 mod conversations;
 mod durable;
+mod erase;
 mod fault;
 mod journal;
 mod life;

@@ -4,6 +4,7 @@
 
 mod agent;
 mod agent_limits;
+mod conversations;
 mod data_folder;
 mod demo;
 mod document;

@@ -15,6 +15,7 @@ mod tests;
 mod tool_calls;
 mod tool_selection;
 mod tools;
+mod user_data;
 mod workspace;
 
 use super::App;
@@ -59,6 +60,7 @@ fn authenticated_routes() -> OpenApiRouter<App> {
         .merge(tools::routes())
         .merge(tool_selection::routes())
         .merge(accounts::routes())
+        .merge(user_data::routes())
 }
 
 /// Returns the OpenAPI document that is checked in as `docs/openapi.json`.
