@@ -20,4 +20,5 @@ mod responses;
 mod site;
 mod slow;
 mod stopping;
+mod user_data;
 mod views;
