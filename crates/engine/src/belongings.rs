@@ -89,10 +89,10 @@ impl Belongings {
         self.store.delete_user_data(user).await?;
         let (folder, away) = (self.folder(user), self.removing(user));
         let removed = tokio::task::spawn_blocking(move || remove(&folder, &away)).await;
-        removed.map_err(io::Error::other).and_then(|removed| removed).map_err(|error| DeleteError::Files {
-            path: self.folder(user),
-            error,
-        })?;
+        removed
+            .map_err(io::Error::other)
+            .and_then(|removed| removed)
+            .map_err(|error| DeleteError::Files { path: self.folder(user), error })?;
         // Once more, for what an execution that has just ended wrote. The account goes last: until then, the next
         // attempt still finds the user.
         self.store.delete_user_data(user).await?;

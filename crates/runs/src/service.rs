@@ -13,7 +13,9 @@ use crate::wire::items::{self, Place};
 use crate::wire::response::{self, Parts};
 use coracle_agent::{Earlier, Steering};
 use coracle_models::Item;
-use coracle_store::{ItemPage, ItemRecord, ItemsOf, MAX_PAGE, MemoryStore, NewRun, RunRecord, RunState, Store, StoreError};
+use coracle_store::{
+    ItemPage, ItemRecord, ItemsOf, MAX_PAGE, MemoryStore, NewRun, RunRecord, RunState, Store, StoreError,
+};
 use coracle_types::{ConversationId, IdError, RunId, UserId};
 use serde_json::{Value, json};
 use std::collections::HashMap;

@@ -53,7 +53,11 @@ pub struct RunSummary {
 
 impl RunService {
     /// Creates an empty conversation.
-    pub async fn add_conversation(&self, user: &UserId, title: Option<String>) -> Result<ConversationSummary, RunError> {
+    pub async fn add_conversation(
+        &self,
+        user: &UserId,
+        title: Option<String>,
+    ) -> Result<ConversationSummary, RunError> {
         let now = SystemTime::now();
         let id = ConversationId::from_random(random()?);
         let record = ConversationRecord { id, title, metadata: Map::new(), created_at: now, changed_at: now };

@@ -11,24 +11,13 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Passage {
     /// A message.
-    Message {
-        speaker: Speaker,
-        parts: Vec<Part>,
-    },
+    Message { speaker: Speaker, parts: Vec<Part> },
     /// Reasoning of the model.
     Reasoning(String),
     /// Code that the agent ran.
-    Code {
-        language: CodeLanguage,
-        code: String,
-        result: Option<CodeResult>,
-    },
+    Code { language: CodeLanguage, code: String, result: Option<CodeResult> },
     /// Another tool call.
-    Call {
-        name: String,
-        arguments: String,
-        result: Option<CodeResult>,
-    },
+    Call { name: String, arguments: String, result: Option<CodeResult> },
     /// Everything before was replaced by a summary in what the model sees.
     Shortened,
 }

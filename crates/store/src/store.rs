@@ -1,6 +1,6 @@
 use crate::{
-    Accounts, ApprovalLog, Artifacts, Conversations, ExecutionRecord, Journal, Kept, ListedTools, Owner, Runs, Shape, StoreError,
-    TokenUse, ToolDecision,
+    Accounts, ApprovalLog, Artifacts, Conversations, ExecutionRecord, Journal, Kept, ListedTools, Owner, Runs, Shape,
+    StoreError, TokenUse, ToolDecision,
 };
 use async_trait::async_trait;
 use coracle_types::{ExecutionId, Secret, ServerName, UserId};

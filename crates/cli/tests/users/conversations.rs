@@ -57,7 +57,11 @@ fn conversations_are_listed_found_renamed_and_deleted() {
     assert_eq!(ids(&page), [second.as_str()]);
     assert_eq!(ids(&client.get(&format!("/api/conversations?before={second}")).json()), [titled.as_str()]);
     for (query, expected) in [("rome", &titled), ("6+TIMES", &second), ("is+42", &second)] {
-        assert_eq!(ids(&client.get(&format!("/api/conversations?query={query}")).json()), [expected.as_str()], "{query}");
+        assert_eq!(
+            ids(&client.get(&format!("/api/conversations?query={query}")).json()),
+            [expected.as_str()],
+            "{query}"
+        );
     }
     assert_eq!(ids(&client.get("/api/conversations?query=arguments").json()), [""; 0]);
     assert_eq!(client.get("/api/conversations?query=").status, 400);
@@ -66,7 +70,11 @@ fn conversations_are_listed_found_renamed_and_deleted() {
     let path = format!("/api/conversations/{second}");
     let runs = client.get(&format!("{path}/runs")).json();
     let run = &runs["runs"][0];
-    assert_eq!((&run["id"], &run["state"], &run["ended"]), (&asked["id"], &json!("completed"), &json!("done")), "{runs}");
+    assert_eq!(
+        (&run["id"], &run["state"], &run["ended"]),
+        (&asked["id"], &json!("completed"), &json!("done")),
+        "{runs}"
+    );
     assert!(run["input_tokens"].as_u64() > Some(0) && run["ended_at"].is_string(), "{runs}");
     let said = items(&client, &second);
     let kinds: Vec<&str> = said.iter().map(|item| item["type"].as_str().unwrap()).collect();
@@ -78,7 +86,8 @@ fn conversations_are_listed_found_renamed_and_deleted() {
     assert_eq!(client.get(&path).json()["title"], "Sums");
     assert_eq!(client.get(&format!("/v1/conversations/{second}")).status, 200);
     assert_eq!(ask(&client, "PATCH", &path, &json!({"title": null})).json()["preview"], first["preview"]);
-    for bad in [json!({"title": ""}), json!({"title": "x".repeat(300)}), json!({"title": "a\nb"}), json!({"name": "x"})] {
+    for bad in [json!({"title": ""}), json!({"title": "x".repeat(300)}), json!({"title": "a\nb"}), json!({"name": "x"})]
+    {
         assert_eq!(ask(&client, "PATCH", &path, &bad).status, 400, "{bad}");
     }
     assert_eq!(ask(&client, "DELETE", &path, &json!({})).status, 204);
@@ -116,7 +125,10 @@ fn a_conversation_is_forked_at_an_item_and_exported() {
     let last = model.model.requests().last().unwrap().body.to_string();
     assert!(last.contains("What is 6 times 7?") && last.contains("And now?"), "{last}");
     assert_eq!(items(&client, &id), said);
-    assert_eq!(items(&client, client.post(&format!("{path}/fork"), &json!({})).json()["id"].as_str().unwrap()).len(), 4);
+    assert_eq!(
+        items(&client, client.post(&format!("{path}/fork"), &json!({})).json()["id"].as_str().unwrap()).len(),
+        4
+    );
     assert_eq!(client.post(&format!("{path}/fork"), &json!({"item": copied[0]["id"]})).status, 404);
     assert_eq!(ask(&client, "DELETE", &path, &json!({})).status, 204);
     assert_eq!(items(&client, &fork)[..3], copied);

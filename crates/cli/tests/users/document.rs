@@ -66,9 +66,8 @@ impl Boss {
         boss.names("tag", "artifacts", &[("path.id", "artifacts")]);
         boss.knows("executions", &executions);
         boss.names("operation-id", "show_execution", &[("path.id", "executions")]);
-        let talks: Vec<String> = (0..6)
-            .map(|_| text(&boss.sent("POST", "/api/conversations", &json!({ "title": "Talk" }))["id"]))
-            .collect();
+        let talks: Vec<String> =
+            (0..6).map(|_| text(&boss.sent("POST", "/api/conversations", &json!({ "title": "Talk" }))["id"])).collect();
         boss.knows("conversations", &talks);
         boss.names("tag", "conversations", &[("path.id", "conversations")]);
         boss.knows("sessions", &["work-1", "work-2"].map(str::to_owned));

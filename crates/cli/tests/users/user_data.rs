@@ -9,11 +9,14 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// Texts that only one user has: of a question, an answer, code and its output, a file, an artifact, and a title.
 fn canaries(name: &str) -> Vec<String> {
-    ["question", "answer", "output", "file", "artifact", "title", "skill"].map(|what| format!("{what}-of-{name}-7c1e")).into()
+    ["question", "answer", "output", "file", "artifact", "title", "skill"]
+        .map(|what| format!("{what}-of-{name}-7c1e"))
+        .into()
 }
 
 /// A model that writes the canaries of these users.
@@ -65,8 +68,7 @@ fn found(home: &Path, name: &str) -> Vec<String> {
                 folders.push(entry.path());
             } else if kind.is_file() {
                 let bytes = fs::read(entry.path()).unwrap_or_default();
-                let is_there =
-                    |text: &String| bytes.windows(text.len()).any(|window| window == text.as_bytes());
+                let is_there = |text: &String| bytes.windows(text.len()).any(|window| window == text.as_bytes());
                 found.extend(left.iter().filter(|text| is_there(text)).cloned());
                 left.retain(|text| !is_there(text));
             }
@@ -142,7 +144,8 @@ fn deleted_data_is_gone_from_the_disk_and_others_keep_theirs() {
     assert_eq!(ada.get("/api/conversations").json(), json!({"conversations": []}));
     settle(&ada, "ada");
     assert_eq!(found(&home, "ada"), sorted("ada"));
-    let items = ["/api/conversations", "/api/sessions", "/api/artifacts"].map(|path| site.client("bob").get(path).text());
+    let items =
+        ["/api/conversations", "/api/sessions", "/api/artifacts"].map(|path| site.client("bob").get(path).text());
     site.stop();
 
     // The command deletes the account too.
@@ -153,6 +156,33 @@ fn deleted_data_is_gone_from_the_disk_and_others_keep_theirs() {
     assert_eq!(site.client("ada").get("/api/sessions").status, 401);
     let bob = site.client("bob");
     assert_eq!(["/api/conversations", "/api/sessions", "/api/artifacts"].map(|path| bob.get(path).text()), items);
+}
+
+#[test]
+fn an_interrupted_deletion_is_repeated() {
+    let model = Playing::new(library(&["ada", "bob"]));
+    let mut site = Site::with_settings(As::current(), &["ada", "bob"], &model.settings("chat"));
+    let home = site.coracle.home();
+    for name in ["ada", "bob"] {
+        settle(&site.client(name), name);
+    }
+    site.stop();
+    // Whatever the moment, the next attempt completes it.
+    for wait in [0, 20, 40, 60, 80] {
+        let mut deleting = site.coracle.command();
+        deleting.args(["users", "delete", "ada", "--yes"]).stdin(Stdio::null()).stderr(Stdio::null());
+        let mut deleting = deleting.spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(wait));
+        deleting.kill().unwrap();
+        deleting.wait().unwrap();
+    }
+    let last = site.coracle.command().args(["users", "delete", "ada", "--yes"]).stdin(Stdio::null()).output().unwrap();
+    // The account goes last: if it is gone, an attempt before was complete.
+    assert!(matches!(last.status.code(), Some(0 | 2)), "{last:?}");
+    assert_eq!((found(&home, "ada"), found(&home, "bob")), (Vec::new(), sorted("bob")));
+    let left: Vec<_> =
+        fs::read_dir(home.join("workspaces")).unwrap().flatten().map(|entry| entry.file_name()).collect();
+    assert!(left.iter().all(|name| !name.to_str().unwrap().contains("ada")), "{left:?}");
 }
 
 #[test]
@@ -219,7 +249,10 @@ fn an_export_has_everything_of_one_user_and_no_secrets() {
     for client in [&bob, &weak] {
         assert_eq!((client.get("/api/users/ada/export").status, delete(client, "/api/users/ada")), (403, 403));
     }
-    assert_eq!(unpacked(&boss.get("/api/users/ada/export").body).keys().collect::<Vec<_>>(), files.keys().collect::<Vec<_>>());
+    assert_eq!(
+        unpacked(&boss.get("/api/users/ada/export").body).keys().collect::<Vec<_>>(),
+        files.keys().collect::<Vec<_>>()
+    );
     assert_eq!((boss.get("/api/users/nobody/export").status, delete(&boss, "/api/users/nobody")), (404, 404));
     assert_eq!(delete(&boss, "/api/users/boss"), 409, "not their own");
     assert_eq!(ada.get("/api/sessions").status, 200);

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 pub(super) fn of(title: Option<&str>, passages: &[Passage]) -> Value {
     let mut cells = Vec::new();
     if let Some(title) = title {
-        cells.push(markdown_cell(cells.len(), &format!("# {}", title.split_whitespace().collect::<Vec<_>>().join(" "))));
+        cells
+            .push(markdown_cell(cells.len(), &format!("# {}", title.split_whitespace().collect::<Vec<_>>().join(" "))));
     }
     let mut count = 0;
     for passage in passages {

@@ -96,7 +96,6 @@ impl Accounts for MemoryStore {
         let in_state = state.executions.get(id).is_some_and(|executions| !executions.is_empty())
             || state.decisions.keys().any(|(user, ..)| user == id)
             || state.approvals.contains_key(id)
-            || state.tokens.contains_key(id)
             || state.secrets.keys().any(|(whose, _)| *whose == owner)
             || state.artifacts.get(id).is_some_and(|shelves| !shelves.is_empty());
         let in_log = self.log().get(id).is_some_and(|sessions| !sessions.is_empty());

@@ -3,8 +3,8 @@
 use super::MemoryStore;
 use crate::moment::kept;
 use crate::{
-    ConversationRecord, ForkedItem, ItemPage, ItemRecord, ItemsOf, MAX_ITEMS, MAX_PAGE, NewItem, NewRun, NewStep, Progress,
-    RunCall, RunRecord, RunState, Runs, StepRecord, StoreError, bounds,
+    ConversationRecord, ForkedItem, ItemPage, ItemRecord, ItemsOf, MAX_ITEMS, MAX_PAGE, NewItem, NewRun, NewStep,
+    Progress, RunCall, RunRecord, RunState, Runs, StepRecord, StoreError, bounds,
 };
 use async_trait::async_trait;
 use coracle_types::{ConversationId, ItemId, RunId, UserId};
@@ -128,12 +128,7 @@ impl UserRuns {
             return Err(StoreError::Conflict { what: format!("the item {}", taken.item.id), expected: 0 });
         }
         self.items.extend(items.iter().map(|ForkedItem { item, is_output }| KeptItem {
-            record: ItemRecord {
-                id: item.id.clone(),
-                run: None,
-                is_output: *is_output,
-                content: item.content.clone(),
-            },
+            record: ItemRecord { id: item.id.clone(), run: None, is_output: *is_output, content: item.content.clone() },
             conversation: Some(fork.id.clone()),
         }));
         self.conversations.insert(fork.id.clone(), fork);

@@ -406,7 +406,6 @@ async fn has_data(connection: &mut SqliteConnection, id: &UserId) -> Result<bool
              OR EXISTS (SELECT 1 FROM conversations WHERE user_id = ?1)
              OR EXISTS (SELECT 1 FROM runs WHERE user_id = ?1)
              OR EXISTS (SELECT 1 FROM approvals WHERE user_id = ?1)
-             OR EXISTS (SELECT 1 FROM token_use WHERE user_id = ?1)
              OR EXISTS (SELECT 1 FROM secrets WHERE owner = ?2)",
     );
     found.bind(id.as_str()).bind(Owner::User(id.clone()).to_string()).fetch_one(connection).await

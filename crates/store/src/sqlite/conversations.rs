@@ -48,14 +48,13 @@ impl Conversations for SqliteStore {
         title: Option<&str>,
     ) -> Result<bool, StoreError> {
         bounds::title(title)?;
-        let renamed =
-            sqlx::query("UPDATE conversations SET title = ?3 WHERE user_id = ?1 AND conversation_id = ?2")
-                .bind(user.as_str())
-                .bind(id.as_str())
-                .bind(title)
-                .execute(&mut *self.writer().await?)
-                .await
-                .map_err(self.failed("rename a conversation"))?;
+        let renamed = sqlx::query("UPDATE conversations SET title = ?3 WHERE user_id = ?1 AND conversation_id = ?2")
+            .bind(user.as_str())
+            .bind(id.as_str())
+            .bind(title)
+            .execute(&mut *self.writer().await?)
+            .await
+            .map_err(self.failed("rename a conversation"))?;
         Ok(renamed.rows_affected() > 0)
     }
 

@@ -16,12 +16,15 @@ use std::time::SystemTime;
 
 pub(super) type ConversationRow = (String, Option<String>, String, i64, i64);
 /// ID, conversation, previous, background, request, state, attempts, creation, end, outcome.
-pub(super) type RunRow = (String, Option<String>, Option<String>, bool, String, String, i64, i64, Option<i64>, Option<String>);
+pub(super) type RunRow =
+    (String, Option<String>, Option<String>, bool, String, String, i64, i64, Option<i64>, Option<String>);
 type ItemRow = (String, Option<String>, bool, String);
 
-pub(super) const RUN: &str = "SELECT run_id, conversation_id, previous_id, is_background, request, state, attempts, created_at,
+pub(super) const RUN: &str =
+    "SELECT run_id, conversation_id, previous_id, is_background, request, state, attempts, created_at,
     ended_at, outcome FROM runs";
-pub(super) const CONVERSATION: &str = "SELECT conversation_id, title, metadata, created_at, changed_at FROM conversations";
+pub(super) const CONVERSATION: &str =
+    "SELECT conversation_id, title, metadata, created_at, changed_at FROM conversations";
 
 #[async_trait]
 impl Runs for SqliteStore {

@@ -42,12 +42,11 @@ impl TokenUse for SqliteStore {
     }
 
     async fn token_days(&self, user: &UserId) -> Result<Vec<(Day, u64)>, StoreError> {
-        let rows: Vec<(i64, i64)> =
-            sqlx::query_as("SELECT day, tokens FROM token_use WHERE user_id = ?1 ORDER BY day")
-                .bind(user.as_str())
-                .fetch_all(&self.pool)
-                .await
-                .map_err(self.failed("read token counts"))?;
+        let rows: Vec<(i64, i64)> = sqlx::query_as("SELECT day, tokens FROM token_use WHERE user_id = ?1 ORDER BY day")
+            .bind(user.as_str())
+            .fetch_all(&self.pool)
+            .await
+            .map_err(self.failed("read token counts"))?;
         let count = |(day, tokens): (i64, i64)| {
             let day = u32::try_from(day).map_err(|error| damaged("token count", error))?;
             Ok((Day::with_number(day), u64::try_from(tokens).map_err(|error| damaged("token count", error))?))

@@ -26,7 +26,8 @@ pub(crate) async fn conversations_are_found_by_title_and_text(store: Arc<dyn Sto
     store.rename_conversation(&ann, &conversation_id(1), Some("Plans for Rome")).await.unwrap();
     let said = json!({"item": {"type": "user", "parts": [{"type": "text", "text": "Is \"Rome\"\nfar? 100% \\ _"}]}});
     store.add_items(&ann, &conversation_id(2), &[item("a", said)], at(20)).await.unwrap();
-    let other = json!({"item": {"type": "call", "arguments": "Paris", "data": "rome in an image"}, "text": "Überlegen"});
+    let other =
+        json!({"item": {"type": "call", "arguments": "Paris", "data": "rome in an image"}, "text": "Überlegen"});
     store.add_items(&ann, &conversation_id(3), &[item("b", other)], at(10)).await.unwrap();
 
     assert_eq!(found(&*store, "ann", "rOME").await, [conversation_id(1), conversation_id(2)]);
