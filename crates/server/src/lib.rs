@@ -24,6 +24,7 @@ mod profile;
 mod runs;
 mod stdio;
 mod timestamp;
+mod user_data_turns;
 mod user_export;
 mod user_models;
 mod views;

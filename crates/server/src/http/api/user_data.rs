@@ -47,10 +47,11 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     get, path = "/api/me/export", operation_id = "export_me", tag = "users",
     responses(
         (status = 200, description = "Archive", content_type = "application/x-tar"),
+        (status = 429, body = Problem, description = "Another export of the user is under way, or too many others"),
         Refusals
     )
 )]
-async fn export_own(State(app): State<App>, Caller(user): Caller) -> Response {
+async fn export_own(State(app): State<App>, Caller(user): Caller) -> Result<Response, ApiError> {
     archive(&app, user)
 }
 
@@ -62,6 +63,7 @@ async fn export_own(State(app): State<App>, Caller(user): Caller) -> Response {
     params(("name" = String, Path, description = "User name")),
     responses(
         (status = 200, description = "Archive", content_type = "application/x-tar"),
+        (status = 429, body = Problem, description = "Another export of the user is under way, or too many others"),
         Refusals
     )
 )]
@@ -69,10 +71,15 @@ async fn export(State(app): State<App>, caller: Identity, At(name): At<String>) 
     admin(&caller)?;
     let user = app.auth.people.find(&named(&name)?).await?.id;
     tracing::info!(by = %caller.user, %user, "data of a user exported");
-    Ok(archive(&app, user))
+    archive(&app, user)
 }
 
-fn archive(app: &App, user: UserId) -> Response {
+fn archive(app: &App, user: UserId) -> Result<Response, ApiError> {
+    let Some(turn) = app.user_data.export(&user) else {
+        let message = "an export of this user is under way, or too many of others: try again later";
+        let refused = ApiError::new(StatusCode::TOO_MANY_REQUESTS, "too_many_exports", message);
+        return Err(ApiError { retry: Some(Duration::from_secs(5)), ..refused });
+    };
     let (sender, receiver) = mpsc::channel(AHEAD);
     let folder = app.frontend.engine.belongings().folder(&user);
     let writer = BufWriter::with_capacity(CHUNK, Sending(sender.clone()));
@@ -84,6 +91,7 @@ fn archive(app: &App, user: UserId) -> Response {
             // Breaks the response off, so that the client does not take it for complete.
             let _ = sender.send(Err(io::Error::other(error))).await;
         }
+        drop(turn);
     });
     let body = stream::unfold(receiver, |mut receiver| async move { Some((receiver.recv().await?, receiver)) });
     let headers = [
@@ -92,7 +100,7 @@ fn archive(app: &App, user: UserId) -> Response {
         (header::CACHE_CONTROL, "no-store".to_owned()),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff".to_owned()),
     ];
-    (headers, Body::from_stream(body)).into_response()
+    Ok((headers, Body::from_stream(body)).into_response())
 }
 
 /// Writes to a response, on a thread that may block. Fails when the client is gone.
@@ -170,6 +178,7 @@ async fn delete(State(app): State<App>, caller: Identity, At(name): At<String>) 
 async fn delete_all(app: &App, user: &UserId, account: AccountFate) -> Result<(), ApiError> {
     let (app, user) = (app.clone(), user.clone());
     let deleting = tokio::spawn(async move {
+        let _turn = app.user_data.deleting.lock().await;
         if account == AccountFate::Deleted {
             app.auth.people.set_disabled(&user, true).await?;
         }
