@@ -17,6 +17,7 @@ mod events;
 mod fences;
 mod journal;
 mod run;
+mod steering;
 mod step;
 mod tools;
 
@@ -25,5 +26,6 @@ pub use embedder::{EmbedderError, EmbedderSettings, RemoteEmbedder};
 pub use events::RunEvent;
 pub use fences::{FencedCode, fenced_code};
 pub use journal::{Earlier, Entry, JournalError, RunJournal};
-pub use run::{Agent, CodeFences, Ended, RunLimits, RunOutcome, RunRequest, Steering};
+pub use run::{Agent, CodeFences, Ended, RunLimits, RunOutcome, RunRequest};
+pub use steering::{NotSteered, Steering};
 pub use tools::{AgentTools, CallUpdate, ToolOutput};

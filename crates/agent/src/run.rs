@@ -5,6 +5,7 @@ use crate::compaction::compact;
 use crate::events::{Emitter, RunEvent};
 use crate::fences::fenced_code;
 use crate::journal::{Earlier, Entry, JournalError, NoJournal, RunJournal};
+use crate::steering::Steering;
 use crate::step::{self, NoAnswer};
 use crate::tools::{AgentTools, ToolOutput};
 use coracle_models::{
@@ -13,8 +14,7 @@ use coracle_models::{
 use futures::stream::{self, StreamExt as _};
 use serde::de::IgnoredAny;
 use serde_json::json;
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -26,8 +26,6 @@ const COMPACT_PERCENT: u64 = 80;
 /// The result of calls in an answer that was cut off.
 const TOO_LONG: &str =
     "not run: the answer reached its maximum length, so this call may be incomplete. Write less at once.";
-/// Maximum number of messages that wait for the next step.
-const MAX_STEERING: usize = 32;
 
 /// An agent: tools and limits. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -98,28 +96,6 @@ impl RunRequest {
             journal: Arc::new(NoJournal),
             earlier: Earlier::default(),
         }
-    }
-}
-
-/// Messages of the user for a run that is under way. The model gets them before its next answer. Cheap to clone.
-#[derive(Clone, Debug, Default)]
-pub struct Steering {
-    waiting: Arc<Mutex<VecDeque<Vec<Part>>>>,
-}
-
-impl Steering {
-    /// Adds a message. Returns false if too many are waiting.
-    pub fn add(&self, parts: Vec<Part>) -> bool {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let fits = waiting.len() < MAX_STEERING;
-        if fits {
-            waiting.push_back(parts);
-        }
-        fits
-    }
-
-    fn take(&self) -> Vec<Vec<Part>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).drain(..).collect()
     }
 }
 
@@ -407,9 +383,9 @@ impl<'a> Run<'a> {
             return Ok(match stop {
                 StopReason::Length => Some(Ended::Length),
                 StopReason::Refusal => Some(Ended::Refused),
-                // A message may have arrived while the model wrote its last answer.
-                StopReason::End | StopReason::Calls if self.has_steering() => None,
-                StopReason::End | StopReason::Calls => Some(Ended::Done),
+                StopReason::End | StopReason::Calls if self.steering.end_if_empty() => Some(Ended::Done),
+                // A message has arrived while the model wrote its last answer.
+                StopReason::End | StopReason::Calls => None,
             });
         }
         self.has_called = true;
@@ -464,10 +440,6 @@ impl<'a> Run<'a> {
         calls.into_iter().partition(|call| !self.is_of_client(call))
     }
 
-    fn has_steering(&self) -> bool {
-        !self.steering.waiting.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
-    }
-
     /// Whether a call is of a tool of the client. The agent's own tools win if both have the same name.
     fn is_of_client(&self, call: &Call) -> bool {
         let own = self.tools.definitions();
@@ -509,7 +481,8 @@ impl<'a> Run<'a> {
         self.added.push(item);
     }
 
-    /// Gives every call a result, except those of the client, who has them.
+    /// Gives every call a result, except those of the client, who has them. Messages that the model has not got become
+    /// part of the conversation, unless the results of the client come next.
     fn close(mut self, ended: Ended) -> RunOutcome {
         let waiting: &[Call] = if let Ended::ClientCalls(calls) = &ended { calls } else { &[] };
         // Models may use an ID again in a later answer, so calls and results are counted.
@@ -528,6 +501,12 @@ impl<'a> Run<'a> {
         open.retain(|id| !waiting.iter().any(|call| call.id == *id));
         for call_id in open {
             self.add(Item::Result(CallResult { call_id, parts: vec![Part::text(STOPPED)], is_error: true }));
+        }
+        let left = self.steering.end();
+        if waiting.is_empty() {
+            for parts in left {
+                self.add(Item::User { parts });
+            }
         }
         RunOutcome {
             compacted: self.is_compacted.then_some(self.request.items),

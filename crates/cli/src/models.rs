@@ -12,6 +12,7 @@ use coracle_server::{AgentOptions, ProviderOptions};
 pub(crate) use list::{ModelsArguments, run};
 pub(crate) use local::{Local, add_named};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The agent of the settings. Does not send anything yet.
 pub(crate) fn agent_options(loaded: &Loaded) -> anyhow::Result<AgentOptions> {
@@ -40,6 +41,7 @@ pub(crate) fn agent_options(loaded: &Loaded) -> anyhow::Result<AgentOptions> {
         },
         daily_tokens: agent.daily_tokens,
         allows_personal_keys: agent.personal_keys,
+        kept_for: agent.keep_conversations_days.map(|days| Duration::from_hours(24 * days)),
         allows_image_urls: agent.allow_image_urls,
         instructions: agent.instructions.clone().unwrap_or_default(),
         providers: loaded.providers.iter().map(|(name, provider)| (name.clone(), options(provider))).collect(),

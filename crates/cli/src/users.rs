@@ -1,5 +1,6 @@
 //! `coracle users`: user accounts and API keys for `coracle up`.
 
+mod export;
 mod keys;
 mod list;
 mod password;
@@ -13,6 +14,7 @@ use crate::wiring::{runtime, store};
 use clap::{Args, Subcommand};
 use coracle_accounts::{AccountError, LINK_LIFETIME, MIN_PASSWORD_CHARS, NameSource, People, new_user_name, user_name};
 use coracle_config::Loaded;
+use coracle_engine::Belongings;
 use coracle_store::{ForeignIdentity, Role, User};
 use coracle_types::{Secret, UserId};
 pub(crate) use rename::warn_of_old_names;
@@ -34,7 +36,8 @@ Examples:
   coracle users keys add ann --name laptop     create an API key; it is shown only once
   coracle users rename ann annie               rename a user; files, sessions and keys are kept
   coracle users disable ann                    block sign-in and all keys of a user
-  coracle users remove ann                     delete a user and their workspace";
+  coracle users export ann --to ann.tar        write everything that a user has to a file
+  coracle users remove ann                     delete a user with everything that they have";
 
 #[derive(Debug, Subcommand)]
 enum UsersCommand {
@@ -46,7 +49,10 @@ enum UsersCommand {
     Disable(NameArguments),
     /// Enable a disabled user.
     Enable(NameArguments),
-    /// Delete a user with all keys, sessions, skills, artifacts and the workspace.
+    /// Write everything that a user has to a tar archive: conversations, sessions, files and more, without secrets.
+    Export(export::ExportArguments),
+    /// Delete a user with all keys, conversations, sessions, skills, artifacts and the workspace, also from the disk.
+    #[command(visible_alias = "delete")]
     Remove(remove::RemoveArguments),
     /// Set a user's password and sign out all their browsers.
     Passwd(PasswdArguments),
@@ -117,6 +123,7 @@ pub(crate) fn run(arguments: UsersArguments, config: Option<&Path>) -> anyhow::R
                 people.set_disabled(&name, false).await.map_err(told)?;
                 eprintln!("{name} is enabled");
             }
+            UsersCommand::Export(arguments) => export::run(&arguments, &people, &loaded).await?,
             UsersCommand::Remove(arguments) => return remove::run(&arguments, &people, &loaded).await,
             UsersCommand::Passwd(arguments) => {
                 let name = existing(&people, &arguments.name).await?;
@@ -143,6 +150,15 @@ fn named(text: &str) -> anyhow::Result<UserId> {
 /// Normalizes the name of an existing user.
 async fn existing(people: &People, text: &str) -> anyhow::Result<UserId> {
     Ok(people.find(&named(text)?).await.map_err(told)?.id)
+}
+
+/// Checks that a user has an account or any data.
+async fn known(people: &People, belongings: &Belongings, name: &UserId) -> anyhow::Result<()> {
+    let is_local = *name == UserId::local();
+    if is_local || belongings.has_files(name) || people.store().has_data(name).await? {
+        return Ok(());
+    }
+    people.find(name).await.map(drop).map_err(told)
 }
 
 /// Converts an error, as a usage error if it is one.

@@ -195,6 +195,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("agent.instructions", Kind::Text),
     key("agent.allow_image_urls", Kind::Truth),
     key("agent.personal_keys", Kind::Truth),
+    key("agent.keep_conversations_days", Kind::Whole(1, 36_500)),
 ];
 
 /// The key with this path.

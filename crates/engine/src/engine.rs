@@ -1,6 +1,7 @@
 //! The front of the crate: one method for each thing that a caller can do. The components behind it own the state.
 
 use crate::artifacts::{ArtifactError, Artifacts, Lasting};
+use crate::belongings::Belongings;
 use crate::capture::Output;
 use crate::execution::{Executor, Parts};
 use crate::files::{FileError, WorkspaceFiles};
@@ -214,6 +215,19 @@ impl Engine {
     pub fn housekeeping(&self) -> Housekeeping {
         let (workspaces, store) = (self.parts().workspaces.root().to_owned(), Arc::clone(&self.parts().store));
         Housekeeping::new(workspaces, store).knowing(self.components.executor.active().clone())
+    }
+
+    /// Deletes everything that a user has, unless code of the user is running.
+    pub fn belongings(&self) -> Belongings {
+        let (workspaces, store) = (self.parts().workspaces.root().to_owned(), Arc::clone(&self.parts().store));
+        Belongings::new(workspaces, store).knowing(self.components.executor.active().clone())
+    }
+
+    /// Cancels all executions of a user, ends the interpreters of their sessions, and waits for writes under way.
+    pub async fn end_all_of(&self, user: &UserId) {
+        self.components.executor.cancel_all_of(user);
+        self.parts().sessions.interpreters().forget_all_of(user);
+        self.parts().sessions.settled().await;
     }
 
     /// Records artifacts in another store, because that of this engine is only in memory. Only the first call has an

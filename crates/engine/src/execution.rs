@@ -180,6 +180,12 @@ impl Executor {
         self.under_way.interrupt().await;
     }
 
+    /// Cancels all executions of a user, and drops records of theirs that could not be written yet.
+    pub(crate) fn cancel_all_of(&self, user: &UserId) {
+        self.under_way.cancel_all_of(user);
+        self.records.forget_all_of(user);
+    }
+
     /// Waits for a short time until the store has accepted all records.
     pub(crate) async fn settled(&self) {
         self.records.settled().await;

@@ -19,6 +19,7 @@
 mod active;
 mod answer;
 mod artifacts;
+mod belongings;
 mod broker;
 mod call_log;
 mod capture;
@@ -57,6 +58,7 @@ mod waiting;
 mod workspace;
 
 pub use artifacts::{ArtifactError, Lasting, OpenStore, content_type, percent_decoded, percent_encoded};
+pub use belongings::{AccountFate, Belongings, DeleteError};
 pub use call_log::{CallAnswer, CallLog, CallLogError, EarlierCall, LoggedCall};
 pub use capture::{Output, left_out, output_lines};
 pub use coracle_store::{ArtifactRecord, ArtifactUsage, ArtifactVersion};

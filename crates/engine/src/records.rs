@@ -3,6 +3,7 @@
 
 use crate::hint::with_hint;
 use coracle_store::{ExecutionRecord, Store, StoreError};
+use coracle_types::UserId;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -95,6 +96,11 @@ impl Records {
         if waiting.records.front().is_some_and(|first| first.execution_id == record.execution_id) {
             waiting.records.pop_front();
         }
+    }
+
+    /// Drops the records of a user that wait.
+    pub(crate) fn forget_all_of(&self, user: &UserId) {
+        self.lock().records.retain(|record| record.user != *user);
     }
 
     /// Waits a little for records that could not be written.

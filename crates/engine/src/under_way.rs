@@ -3,7 +3,7 @@
 
 use crate::records::Records;
 use coracle_store::{ExecutionRecord, Store, TaskState};
-use coracle_types::{ErrorCode, Failure};
+use coracle_types::{ErrorCode, Failure, UserId};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,7 +30,7 @@ struct Inner {
 #[derive(Debug, Default)]
 struct All {
     next: u64,
-    cancel: HashMap<u64, CancellationToken>,
+    cancel: HashMap<u64, (UserId, CancellationToken)>,
 }
 
 impl UnderWay {
@@ -48,7 +48,7 @@ impl UnderWay {
         let mut all = self.lock();
         let number = all.next;
         all.next += 1;
-        all.cancel.insert(number, cancel.clone());
+        all.cancel.insert(number, (record.user.clone(), cancel.clone()));
         drop(all);
         if self.is_stopping() {
             cancel.cancel();
@@ -66,10 +66,20 @@ impl UnderWay {
         open
     }
 
+    /// Cancels all executions of a user.
+    pub(crate) fn cancel_all_of(&self, user: &UserId) {
+        let all = self.lock();
+        let own: Vec<_> = all.cancel.values().filter(|(whose, _)| whose == user).map(|(_, own)| own.clone()).collect();
+        drop(all);
+        for cancel in own {
+            cancel.cancel();
+        }
+    }
+
     /// Ends all executions, and returns when all of them are recorded.
     pub(crate) async fn interrupt(&self) {
         self.0.stopping.store(true, Ordering::Release);
-        let running: Vec<_> = self.lock().cancel.values().cloned().collect();
+        let running: Vec<_> = self.lock().cancel.values().map(|(_, cancel)| cancel.clone()).collect();
         for cancel in running {
             cancel.cancel();
         }

@@ -51,8 +51,7 @@ impl RunService {
         id: &ConversationId,
         metadata: &Map<String, Value>,
     ) -> Result<Option<Value>, RunError> {
-        let Some(found) = self.inner.store.conversation(user, id).await? else { return Ok(None) };
-        self.inner.store.update_conversation(user, id, found.title.as_deref(), metadata).await?;
+        self.inner.store.update_conversation(user, id, metadata).await?;
         self.conversation(user, id).await
     }
 
@@ -123,8 +122,14 @@ impl RunService {
         Ok(Some(page(self.views(user, &input).await?, list)))
     }
 
-    /// Items as clients see them. Which functions are theirs is in the requests of the runs.
-    async fn views(&self, user: &UserId, records: &[ItemRecord]) -> Result<Vec<Value>, RunError> {
+    /// Items as clients see them.
+    pub(crate) async fn views(&self, user: &UserId, records: &[ItemRecord]) -> Result<Vec<Value>, RunError> {
+        let (container, functions) = (container(user), self.functions(user, records).await?);
+        Ok(items::all(records, &Place { container: &container, functions: &functions }))
+    }
+
+    /// The names of functions of clients that items call. They are in the requests of the runs.
+    pub(crate) async fn functions(&self, user: &UserId, records: &[ItemRecord]) -> Result<Vec<String>, RunError> {
         let runs: BTreeSet<&RunId> = records.iter().filter_map(|record| record.run.as_ref()).collect();
         let mut functions = Vec::new();
         for id in runs {
@@ -149,8 +154,7 @@ impl RunService {
                 functions.push(call.name.clone());
             }
         }
-        let container = container(user);
-        Ok(items::all(records, &Place { container: &container, functions: &functions }))
+        Ok(functions)
     }
 }
 

@@ -20,6 +20,12 @@ pub enum RunError {
     /// A run is under way in the conversation.
     #[error("a run is under way in the conversation: wait until it has ended, or stop it")]
     Busy,
+    /// No run is under way in the conversation, at least not in this process.
+    #[error("no run is under way in the conversation")]
+    NotRunning,
+    /// Too many messages wait for the next step of the run.
+    #[error("too many messages are waiting for the run's next step")]
+    TooManyMessages,
     /// The user has too many runs under way.
     #[error("too many runs are under way: the maximum is {most}")]
     TooMany {

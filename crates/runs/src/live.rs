@@ -1,9 +1,9 @@
 //! A run that is under way in this process.
 
 use crate::feed::{Feed, Listener};
-use coracle_agent::Steering;
+use coracle_agent::{NotSteered, Steering};
 use coracle_models::Part;
-use coracle_types::RunId;
+use coracle_types::{ConversationId, RunId};
 use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 pub struct LiveRun {
     /// The run ID.
     pub id: RunId,
+    pub(crate) conversation: Option<ConversationId>,
     pub(crate) feed: Arc<Feed>,
     pub(crate) cancel: CancellationToken,
     pub(crate) steering: Steering,
@@ -44,8 +45,9 @@ impl LiveRun {
         StopOnDrop(self.cancel.clone())
     }
 
-    /// Adds a message that the model gets before its next answer. Returns false if too many are waiting.
-    pub fn steer(&self, parts: Vec<Part>) -> bool {
+    /// Adds a message that the model gets before its next answer. If the run is stopped or fails before that, the
+    /// message stays in the conversation.
+    pub fn steer(&self, parts: Vec<Part>) -> Result<(), NotSteered> {
         self.steering.add(parts)
     }
 }

@@ -13,8 +13,10 @@ use crate::wire::items::{self, Place};
 use crate::wire::response::{self, Parts};
 use coracle_agent::{Earlier, Steering};
 use coracle_models::Item;
-use coracle_store::{ItemPage, ItemsOf, MAX_PAGE, MemoryStore, NewRun, RunRecord, RunState, Store, StoreError};
-use coracle_types::{IdError, RunId, UserId};
+use coracle_store::{
+    ItemPage, ItemRecord, ItemsOf, MAX_PAGE, MemoryStore, NewRun, RunRecord, RunState, Store, StoreError,
+};
+use coracle_types::{ConversationId, IdError, RunId, UserId};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -137,6 +139,7 @@ impl RunService {
         let (response, ended) = watch::channel(None);
         let live = Arc::new(LiveRun {
             id: drive.id.clone(),
+            conversation: drive.spec.conversation.clone(),
             feed: Arc::new(Feed::new(drive.attempt, drive.finished.clone())),
             cancel,
             steering: Steering::default(),
@@ -161,6 +164,18 @@ impl RunService {
         self.live().get(&(user.clone(), id.clone())).cloned()
     }
 
+    /// The run that is under way in a conversation in this process.
+    pub(crate) fn live_in(&self, user: &UserId, conversation: &ConversationId) -> Option<Arc<LiveRun>> {
+        let live = self.live();
+        let mut own = live.iter().filter(|((whose, _), _)| whose == user).map(|(_, run)| run);
+        own.find(|run| run.conversation.as_ref() == Some(conversation)).cloned()
+    }
+
+    /// The runs of a user that are under way in this process.
+    pub(crate) fn live_of(&self, user: &UserId) -> Vec<Arc<LiveRun>> {
+        self.live().iter().filter(|((whose, _), _)| whose == user).map(|(_, run)| Arc::clone(run)).collect()
+    }
+
     /// The response object of a run.
     pub async fn response(&self, user: &UserId, id: &RunId) -> Result<Option<Value>, RunError> {
         let Some((store, record)) = self.record(user, id).await? else { return Ok(None) };
@@ -180,7 +195,11 @@ impl RunService {
     async fn view(&self, store: &dyn Store, user: &UserId, record: &RunRecord) -> Result<(Value, u64), RunError> {
         let (spec, outcome) = response::read(record).map_err(|error| damaged(&record.id, &error))?;
         let records = store.items(user, ItemsOf::Run(&record.id), ItemPage::ALL).await?;
-        let records: Vec<_> = records.into_iter().filter(|item| item.is_output).collect();
+        // Messages of the user that arrived during the run are no output.
+        let is_output = |item: &ItemRecord| {
+            item.is_output && !matches!(StoredItem::of(item), Some(StoredItem::Item(Item::User { .. })))
+        };
+        let records: Vec<_> = records.into_iter().filter(is_output).collect();
         let (container, functions) = (container(user), spec.functions());
         let output = items::all(&records, &Place { container: &container, functions: &functions });
         let view = response::object(Parts {
@@ -214,6 +233,17 @@ impl RunService {
             }
         }
         self.response(user, id).await
+    }
+
+    /// Stops all runs of a user that are under way in this process, and waits for their end.
+    pub async fn stop_all(&self, user: &UserId) {
+        let live = self.live_of(user);
+        for run in &live {
+            run.stop();
+        }
+        for run in &live {
+            run.ended().await;
+        }
     }
 
     /// The runs of a user in the background as response objects, newest first.

@@ -5,6 +5,7 @@ use coracle_models::Directory;
 use coracle_types::Secret;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Options of the agent.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +22,8 @@ pub struct AgentOptions {
     pub allows_personal_keys: bool,
     /// Text to add to the system prompt.
     pub instructions: String,
+    /// How long conversations are kept after their last change. Without a limit, for ever.
+    pub kept_for: Option<Duration>,
     /// Whether requests may name addresses of images, which the provider then fetches.
     pub allows_image_urls: bool,
     /// Options of single providers, by name.

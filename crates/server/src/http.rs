@@ -26,6 +26,7 @@ use crate::approvals::OpenQuestions;
 use crate::gone::Gone;
 use crate::identity::Identity;
 use crate::mcp::Frontend;
+use crate::user_data_turns::UserDataTurns;
 use crate::user_models::UserModels;
 pub use api::openapi_document;
 pub use auth_state::AuthOptions;
@@ -114,6 +115,7 @@ struct App {
     continuations: Arc<v1::Continuations>,
     runs: RunService,
     questions: OpenQuestions,
+    user_data: UserDataTurns,
     stop: CancellationToken,
 }
 
@@ -162,6 +164,7 @@ pub async fn serve_http(
         continuations: Arc::default(),
         runs: agent.runs.clone(),
         questions,
+        user_data: UserDataTurns::default(),
         stop: stop.clone(),
     };
     let guarded = routes(&app, &options.cors_origins).layer(middleware::from_fn_with_state(guard, guard::check));
@@ -199,7 +202,12 @@ pub async fn serve_http(
         tokio::time::sleep(Duration::from_millis(50)).await;
         end.cancel();
     };
-    tokio::join!(served, drained, agent.take_up());
+    let tidied = async {
+        // Runs are taken up first, so that none of them looks old.
+        agent.take_up().await;
+        agent.keep_tidy(&stop).await;
+    };
+    tokio::join!(served, drained, tidied);
     Ok(())
 }
 

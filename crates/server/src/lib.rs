@@ -24,6 +24,8 @@ mod profile;
 mod runs;
 mod stdio;
 mod timestamp;
+mod user_data_turns;
+mod user_export;
 mod user_models;
 mod views;
 
@@ -38,6 +40,7 @@ pub use mcp::{
 pub use profile::{Profile, UnknownProfile};
 pub use stdio::serve_stdio;
 pub use timestamp::Timestamp;
+pub use user_export::{ExportError, export_user};
 pub use views::{
     AccountView, DecisionView, KeyView, ServerCondition, ServerTestView, ServerView, SessionView, key_state,
 };

@@ -1,12 +1,14 @@
 //! The JSON of sessions, accounts, API keys and more: the same in `/api` and in the `--json` output of commands.
 
 mod approvals;
+mod conversations;
 mod decisions;
 mod server_test;
 mod servers;
 
 use crate::timestamp::Timestamp;
 pub(crate) use approvals::ApprovalView;
+pub(crate) use conversations::{ConversationView, RunView};
 use coracle_accounts::is_good;
 use coracle_store::{ApiKey, KeyScope, SessionRecord, User};
 pub use decisions::DecisionView;

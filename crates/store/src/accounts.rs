@@ -225,7 +225,7 @@ pub trait Accounts: Send + Sync + fmt::Debug {
     async fn has_users(&self) -> Result<bool, StoreError>;
 
     /// Whether there is any data under this name besides an account: executions, sessions, artifacts, decisions,
-    /// approvals, secrets.
+    /// approvals, conversations, runs, secrets.
     async fn has_data(&self, id: &UserId) -> Result<bool, StoreError>;
 
     /// Renames a user with their data, and ends their browser sessions and links. The new name must be free. If the old

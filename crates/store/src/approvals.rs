@@ -85,6 +85,9 @@ pub trait ApprovalLog: Send + Sync + fmt::Debug {
     /// Questions of a user, those that ended last first, and those of the same millisecond by descending ID. At most
     /// `limit`, and never more than [`crate::MAX_PAGE`].
     async fn approvals(&self, user: &UserId, limit: usize) -> Result<Vec<ApprovalRecord>, StoreError>;
+
+    /// All questions of a user that are kept, in the same order.
+    async fn all_approvals(&self, user: &UserId) -> Result<Vec<ApprovalRecord>, StoreError>;
 }
 
 /// Checks an approval. Both stores reject the same values.

@@ -11,6 +11,7 @@
 //! Trust boundary: workspaces may be hostile while they are read, and an archive may be hostile when it is restored.
 
 mod read;
+mod user;
 mod write;
 
 use crate::StoreError;
@@ -19,6 +20,7 @@ pub use read::{Restored, restore, restore_with_key};
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
+pub use user::UserArchive;
 pub use write::{BackedUp, backup};
 
 /// Files and folders that are not part of a backup: recreated when they are missing, or created by a restore.

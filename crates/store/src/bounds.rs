@@ -1,8 +1,8 @@
 //! Size limits, which are the same for both stores.
 
 use crate::{
-    Checkpoint, ExecutionRecord, ListedTools, NewArtifact, NewItem, NewRun, NewTask, Progress, StoreError, TaskEnd,
-    ToolDecision,
+    Checkpoint, ExecutionRecord, ForkedItem, ListedTools, MAX_SEARCH_BYTES, NewArtifact, NewItem, NewRun, NewTask,
+    Progress, StoreError, TaskEnd, ToolDecision,
 };
 use coracle_types::{ItemId, Secret, Tool};
 use serde_json::{Map, Value};
@@ -193,10 +193,42 @@ pub(crate) fn artifact(new: &NewArtifact) -> Result<(), StoreError> {
 
 /// Checks title and metadata of a conversation, and returns the metadata as JSON.
 pub(crate) fn conversation(title: Option<&str>, metadata: &Map<String, Value>) -> Result<String, StoreError> {
-    within("title of a conversation", title.map_or(0, str::len), MAX_NAME_BYTES)?;
+    self::title(title)?;
     let text = json("metadata", metadata)?;
     within("metadata of a conversation", text.len(), MAX_METADATA_BYTES)?;
     Ok(text)
+}
+
+/// Checks the title of a conversation.
+pub(crate) fn title(title: Option<&str>) -> Result<(), StoreError> {
+    within("title of a conversation", title.map_or(0, str::len), MAX_NAME_BYTES)
+}
+
+/// A text to search for, in lower case.
+pub(crate) struct Search {
+    /// The text itself.
+    pub(crate) plain: String,
+    /// The text as it is within a JSON string.
+    pub(crate) in_json: String,
+}
+
+/// Checks a text to search for.
+pub(crate) fn search(wanted: &str) -> Result<Search, StoreError> {
+    text("text to search for", wanted, MAX_SEARCH_BYTES)?;
+    let plain = wanted.to_ascii_lowercase();
+    let quoted = json("text to search for", &plain)?;
+    let in_json = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(&plain).to_owned();
+    Ok(Search { plain, in_json })
+}
+
+/// Checks the items of a fork and returns them as JSON.
+pub(crate) fn forked_items(items: &[ForkedItem]) -> Result<Vec<(&ItemId, bool, String)>, StoreError> {
+    let checked = items.iter().map(|forked| {
+        let text = json("item", &forked.item.content)?;
+        within("item of a conversation", text.len(), MAX_ITEM_BYTES)?;
+        Ok((&forked.item.id, forked.is_output, text))
+    });
+    checked.collect()
 }
 
 /// Checks items and returns them as JSON.

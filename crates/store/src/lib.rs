@@ -14,6 +14,7 @@ mod artifacts;
 mod backup;
 mod blobs;
 mod bounds;
+mod conversations;
 mod environments;
 mod error;
 mod home;
@@ -38,13 +39,14 @@ pub use approvals::{ApprovalLog, ApprovalOutcome, ApprovalRecord, KEPT_APPROVALS
 pub use artifacts::{
     ArtifactRecord, ArtifactUsage, ArtifactVersion, Artifacts, LEAST_CHARGE, MAX_VERSIONS, NewArtifact,
 };
-pub use backup::{BackedUp, BackupError, Restored, backup, restore, restore_with_key};
+pub use backup::{BackedUp, BackupError, Restored, UserArchive, backup, restore, restore_with_key};
 pub use blobs::{BlobError, BlobId, Blobs};
 pub use bounds::{
     KEPT_CHECKPOINTS, KEPT_EXECUTIONS, KEPT_RECORDINGS, KEPT_SESSIONS, KEPT_TASKS, Kept, MAX_CODE_BYTES,
     MAX_CONTEXT_BYTES, MAX_ITEM_BYTES, MAX_ITEMS, MAX_NAME_BYTES, MAX_OUTCOME_BYTES, MAX_PAGE, MAX_PATH_BYTES,
     MAX_PREVIEW_BYTES, MAX_RECORDING_BYTES, MAX_RUN_REQUEST_BYTES, MAX_SECRET_BYTES, MAX_SHAPE_BYTES, MAX_TOOLS_BYTES,
 };
+pub use conversations::{Conversations, ForkedItem, MAX_SEARCH_BYTES};
 pub use environments::{
     ChangingEnvironments, Environment, EnvironmentError, Environments, NewEnvironment, Package, UsedEnvironment,
     WantedPackages,

@@ -1,6 +1,7 @@
 mod accounts;
 mod approvals;
 mod artifacts;
+mod conversations;
 mod executions;
 mod journal;
 mod runs;
@@ -133,6 +134,11 @@ impl Store for MemoryStore {
     }
 
     async fn delete_user(&self, user: &UserId) -> Result<bool, StoreError> {
+        self.delete_user_data(user).await?;
+        Ok(self.delete_account(user))
+    }
+
+    async fn delete_user_data(&self, user: &UserId) -> Result<(), StoreError> {
         let owner = Owner::User(user.clone());
         {
             let mut state = self.state();
@@ -147,7 +153,7 @@ impl Store for MemoryStore {
         }
         self.log.lock().unwrap_or_else(PoisonError::into_inner).remove(user);
         self.all_runs().remove(user);
-        Ok(self.delete_account(user))
+        Ok(())
     }
 
     async fn put_secret(&self, owner: &Owner, name: &str, secret: &Secret) -> Result<(), StoreError> {
@@ -158,6 +164,11 @@ impl Store for MemoryStore {
 
     async fn secret(&self, owner: &Owner, name: &str) -> Result<Option<Secret>, StoreError> {
         Ok(self.state().secrets.get(&(owner.clone(), name.to_owned())).cloned())
+    }
+
+    async fn secret_names(&self, owner: &Owner) -> Result<Vec<String>, StoreError> {
+        let state = self.state();
+        Ok(state.secrets.keys().filter(|(whose, _)| whose == owner).map(|(_, name)| name.clone()).collect())
     }
 
     async fn delete_secret(&self, owner: &Owner, name: &str) -> Result<bool, StoreError> {

@@ -280,12 +280,11 @@ pub trait Runs: Send + Sync + fmt::Debug {
         before: Option<&ConversationId>,
     ) -> Result<Vec<ConversationRecord>, StoreError>;
 
-    /// Replaces title and metadata of a conversation. Returns whether it exists.
+    /// Replaces the metadata of a conversation. Returns whether it exists.
     async fn update_conversation(
         &self,
         user: &UserId,
         id: &ConversationId,
-        title: Option<&str>,
         metadata: &Map<String, Value>,
     ) -> Result<bool, StoreError>;
 
@@ -358,7 +357,8 @@ pub trait Runs: Send + Sync + fmt::Debug {
     /// Takes over running runs whose process is gone, and counts one more attempt for each.
     async fn take_lost_runs(&self) -> Result<Vec<(UserId, RunId)>, StoreError>;
 
-    /// Deletes conversations that have not changed, and runs without a conversation that ended, before this time.
-    /// Returns the number of both.
+    /// Deletes conversations that have not changed since this time, and runs without a conversation that ended before
+    /// it. A running run stays, with the runs that it continues, and so do those that a later run continues. Returns
+    /// the number of both.
     async fn delete_old_runs(&self, before: SystemTime) -> Result<u64, StoreError>;
 }

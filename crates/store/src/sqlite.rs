@@ -3,7 +3,9 @@
 mod accounts;
 mod approvals;
 mod artifacts;
+mod conversations;
 mod durable;
+mod erase;
 mod fault;
 mod journal;
 mod life;

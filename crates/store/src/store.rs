@@ -1,6 +1,6 @@
 use crate::{
-    Accounts, ApprovalLog, Artifacts, ExecutionRecord, Journal, Kept, ListedTools, Owner, Runs, Shape, StoreError,
-    TokenUse, ToolDecision,
+    Accounts, ApprovalLog, Artifacts, Conversations, ExecutionRecord, Journal, Kept, ListedTools, Owner, Runs, Shape,
+    StoreError, TokenUse, ToolDecision,
 };
 use async_trait::async_trait;
 use coracle_types::{ExecutionId, Secret, ServerName, UserId};
@@ -18,7 +18,9 @@ use std::fmt;
 /// - values beyond a limit of this crate are rejected with [`StoreError::TooLarge`], without any change;
 /// - names of tools and secrets can be any text without `\0` that is not empty, and are compared byte by byte.
 #[async_trait]
-pub trait Store: Accounts + ApprovalLog + Artifacts + Journal + Runs + TokenUse + Send + Sync + fmt::Debug {
+pub trait Store:
+    Accounts + ApprovalLog + Artifacts + Conversations + Journal + Runs + TokenUse + Send + Sync + fmt::Debug
+{
     /// Stores the tools that a server has listed.
     async fn put_tools(&self, owner: &Owner, server: &ServerName, listed: &ListedTools) -> Result<(), StoreError>;
 
@@ -66,15 +68,27 @@ pub trait Store: Accounts + ApprovalLog + Artifacts + Journal + Runs + TokenUse 
 
     /// Deletes a user and all data of the user: the account with its keys, sessions and links, decisions, tools and
     /// shapes of their servers, secrets, executions, the logs of sessions and approvals, conversations with their runs,
-    /// and the index of artifacts. A later user with
+    /// token counts, and the index of artifacts. A later user with
     /// this name starts with nothing. Returns whether there was an account.
     async fn delete_user(&self, user: &UserId) -> Result<bool, StoreError>;
+
+    /// Deletes all data of a user, like [`Store::delete_user`], except the account with its keys, sessions and links.
+    async fn delete_user_data(&self, user: &UserId) -> Result<(), StoreError>;
+
+    /// Removes what was deleted from the disk. Without this, deleted data may stay in unused parts of files until they
+    /// are used again. Rewrites the whole database, and other writes wait meanwhile.
+    async fn erase_deleted(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
 
     /// Stores a secret, encrypted if it leaves the process.
     async fn put_secret(&self, owner: &Owner, name: &str, secret: &Secret) -> Result<(), StoreError>;
 
     /// Returns a secret.
     async fn secret(&self, owner: &Owner, name: &str) -> Result<Option<Secret>, StoreError>;
+
+    /// The names of an owner's secrets, in order. Requires no key.
+    async fn secret_names(&self, owner: &Owner) -> Result<Vec<String>, StoreError>;
 
     /// Deletes a secret, which requires no key. Returns whether there was one.
     async fn delete_secret(&self, owner: &Owner, name: &str) -> Result<bool, StoreError>;

@@ -24,6 +24,16 @@ impl Day {
         Self(u32::try_from(seconds / Self::SECONDS).unwrap_or(u32::MAX))
     }
 
+    /// The day with this number.
+    pub(crate) fn with_number(number: u32) -> Self {
+        Self(number)
+    }
+
+    /// The beginning of the day.
+    pub fn start(self) -> SystemTime {
+        UNIX_EPOCH + std::time::Duration::from_secs(u64::from(self.0) * Self::SECONDS)
+    }
+
     /// The number of days since 1970.
     pub fn number(self) -> u32 {
         self.0
@@ -44,4 +54,7 @@ pub trait TokenUse: Send + Sync + fmt::Debug {
 
     /// The tokens of a user's day.
     async fn tokens_used(&self, user: &UserId, day: Day) -> Result<u64, StoreError>;
+
+    /// The days on which a user has used tokens, oldest first, with their counts.
+    async fn token_days(&self, user: &UserId) -> Result<Vec<(Day, u64)>, StoreError>;
 }

@@ -4,7 +4,7 @@
 
 mod fakes;
 
-use coracle_agent::{Agent, CodeFences, Ended, RunEvent, RunLimits, RunOutcome, RunRequest, Steering};
+use coracle_agent::{Agent, CodeFences, Ended, NotSteered, RunEvent, RunLimits, RunOutcome, RunRequest, Steering};
 use coracle_models::{Item, ModelError, ModelEvent, ModelRequest, Part, ToolDefinition, Usage};
 use fakes::{Model, Play, Tools, USAGE};
 use serde_json::{Map, json};
@@ -250,13 +250,40 @@ async fn a_message_during_the_run_reaches_the_next_step() {
     let lab = Lab::new([Play::Calls(vec![("a", "meet", json!({})), ("b", "meet", json!({}))]), Play::Text("done")]);
     let steering = async {
         lab.tools.started.notified().await;
-        assert!(lab.steering.add(vec![Part::text("in French")]));
+        assert_eq!(lab.steering.add(vec![Part::text("in French")]), Ok(()));
     };
     let ((outcome, events), ()) = tokio::join!(lab.run(), steering);
     assert_eq!(outcome.ended, Ended::Done);
     assert!(events.contains(&RunEvent::Steered { parts: vec![Part::text("in French")] }));
     let requests = lab.model.requests.lock().unwrap();
     assert_eq!(requests.last().unwrap().items.last(), Some(&Item::User { parts: vec![Part::text("in French")] }));
+}
+
+#[tokio::test]
+async fn a_message_that_no_step_gets_stays_in_the_conversation() {
+    let message = || vec![Part::text("stop that")];
+    let lab = Lab::new([Play::Calls(vec![("a", "meet", json!({})), ("b", "meet", json!({}))]), Play::Text("done")]);
+    let stopping = async {
+        lab.tools.started.notified().await;
+        assert_eq!(lab.steering.add(message()), Ok(()));
+        lab.cancel.cancel();
+    };
+    let ((outcome, events), ()) = tokio::join!(lab.run(), stopping);
+    assert_eq!(outcome.ended, Ended::Cancelled);
+    assert_eq!(outcome.items.last(), Some(&Item::User { parts: message() }));
+    assert!(!events.iter().any(|event| matches!(event, RunEvent::Steered { .. })), "no step has got it");
+    assert_eq!(lab.steering.add(message()), Err(NotSteered::Ended));
+    // The same after a run that is done.
+    let lab = Lab::new([Play::Text("done")]);
+    assert_eq!(lab.run().await.0.ended, Ended::Done);
+    assert_eq!(lab.steering.add(message()), Err(NotSteered::Ended));
+}
+
+#[tokio::test]
+async fn only_so_many_messages_wait() {
+    let steering = Steering::default();
+    let added = (0..100).take_while(|_| steering.add(vec![Part::text("x")]).is_ok()).count();
+    assert_eq!((added, steering.add(Vec::new())), (32, Err(NotSteered::TooMany)));
 }
 
 #[tokio::test]

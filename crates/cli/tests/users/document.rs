@@ -12,7 +12,7 @@ const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_co
                       unsupported_method,negative_data_rejection,ignored_auth";
 
 /// Operations that could revoke the key of the test if they learned its ID.
-const ENDING: [&str; 3] = ["revoke_own_key", "revoke_key", "change_user"];
+const ENDING: [&str; 5] = ["revoke_own_key", "revoke_key", "change_user", "delete_user", "delete_my_data"];
 /// Operations whose response takes minutes.
 const ENDLESS: [&str; 1] = ["watch_approvals"];
 /// Operations that create something to revoke, without revealing that ID.
@@ -66,6 +66,10 @@ impl Boss {
         boss.names("tag", "artifacts", &[("path.id", "artifacts")]);
         boss.knows("executions", &executions);
         boss.names("operation-id", "show_execution", &[("path.id", "executions")]);
+        let talks: Vec<String> =
+            (0..6).map(|_| text(&boss.sent("POST", "/api/conversations", &json!({ "title": "Talk" }))["id"])).collect();
+        boss.knows("conversations", &talks);
+        boss.names("tag", "conversations", &[("path.id", "conversations")]);
         boss.knows("sessions", &["work-1", "work-2"].map(str::to_owned));
         boss.names("tag", "sessions", &[("path.handle", "sessions")]);
         boss.knows("skills", &skills);

@@ -5,6 +5,7 @@
 mod agent;
 mod agent_limits;
 mod chat;
+mod conversations;
 mod data_folder;
 mod demo;
 mod document;
@@ -20,4 +21,5 @@ mod responses;
 mod site;
 mod slow;
 mod stopping;
+mod user_data;
 mod views;

@@ -41,6 +41,10 @@ pub struct Agent {
     /// Let users who sign in set their own API keys of providers, with `PUT /api/providers/{name}/key`. They are used
     /// instead of the operator's, and `daily_tokens` does not apply to them.
     pub personal_keys: bool,
+    /// Delete conversations that have not changed for this number of days, and responses without a conversation that
+    /// ended as long ago. Runs that are under way are never deleted. By default, everything is kept.
+    #[schemars(range(min = 1, max = 36_500))]
+    pub keep_conversations_days: Option<u64>,
 }
 
 impl Default for Agent {
@@ -57,6 +61,7 @@ impl Default for Agent {
             instructions: None,
             allow_image_urls: false,
             personal_keys: false,
+            keep_conversations_days: None,
         }
     }
 }

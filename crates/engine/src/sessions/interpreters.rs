@@ -138,6 +138,13 @@ impl Interpreters {
         }
     }
 
+    /// Ends all interpreters of a user, after the executions that they may be running.
+    pub(crate) fn forget_all_of(&self, user: &UserId) {
+        let mut all = self.lock();
+        all.places.retain(|(whose, _), _| whose != user);
+        all.labels.retain(|(whose, _), _| whose != user);
+    }
+
     /// Ends all of them.
     pub(crate) fn clear(&self) {
         *self.lock() = All::default();

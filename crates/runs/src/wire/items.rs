@@ -286,7 +286,7 @@ pub(crate) fn compaction(id: &str, items: &[Item]) -> Value {
 }
 
 /// The output of code as a person reads it.
-fn logs(result: &CallResult, structured: Option<&Value>) -> String {
+pub(crate) fn logs(result: &CallResult, structured: Option<&Value>) -> String {
     let Some(found) = structured else { return text_of(&result.parts) };
     let text = |name: &str| found.get(name).and_then(Value::as_str).unwrap_or_default();
     let mut logs = String::new();
@@ -313,7 +313,7 @@ pub(crate) fn text_of(parts: &[Part]) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-fn argument(call: &Call, name: &str) -> Option<String> {
+pub(crate) fn argument(call: &Call, name: &str) -> Option<String> {
     let arguments: Value = serde_json::from_str(&call.arguments).ok()?;
     arguments.get(name)?.as_str().map(str::to_owned)
 }

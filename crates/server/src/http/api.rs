@@ -4,6 +4,7 @@ mod accounts;
 mod approvals;
 mod artifacts;
 mod content;
+mod conversations;
 mod executions;
 mod providers;
 mod servers;
@@ -14,6 +15,7 @@ mod tests;
 mod tool_calls;
 mod tool_selection;
 mod tools;
+mod user_data;
 mod workspace;
 
 use super::App;
@@ -36,7 +38,7 @@ use utoipa_axum::router::OpenApiRouter;
 #[openapi(
     info(
         title = "Coracle",
-        description = "Run code that calls tools in a sandbox, and manage its results, sessions, skills, files, tools and approvals.",
+        description = "Run code that calls tools in a sandbox, and manage its results, sessions, skills, files, conversations, tools and approvals.",
         license(name = "Apache-2.0")
     ),
     components(schemas(Problem))
@@ -52,11 +54,13 @@ fn authenticated_routes() -> OpenApiRouter<App> {
         .merge(workspace::routes())
         .merge(artifacts::routes())
         .merge(approvals::routes())
+        .merge(conversations::routes())
         .merge(providers::routes())
         .merge(servers::routes())
         .merge(tools::routes())
         .merge(tool_selection::routes())
         .merge(accounts::routes())
+        .merge(user_data::routes())
 }
 
 /// Returns the OpenAPI document that is checked in as `docs/openapi.json`.

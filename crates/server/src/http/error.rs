@@ -3,6 +3,7 @@
 use super::ApiError;
 use axum::http::StatusCode;
 use coracle_accounts::{AccountError, SignInError};
+use coracle_runs::RunError;
 use coracle_store::StoreError;
 use std::time::Duration;
 
@@ -24,6 +25,21 @@ impl From<StoreError> for ApiError {
                 Self { retry: Some(Duration::from_secs(1)), ..refused }
             }
             _ => Self::internal("use the store", error),
+        }
+    }
+}
+
+impl From<RunError> for ApiError {
+    fn from(error: RunError) -> Self {
+        let message = error.to_string();
+        match error {
+            RunError::Invalid { .. } => Self::invalid(message),
+            RunError::Missing { .. } => Self::missing(message),
+            RunError::Busy => Self::new(StatusCode::CONFLICT, "conversation_locked", message),
+            RunError::NotRunning => Self::new(StatusCode::CONFLICT, "no_run", message),
+            RunError::TooMany { .. } => Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_runs", message),
+            RunError::TooManyMessages => Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_messages", message),
+            RunError::Store(error) => error.into(),
         }
     }
 }

@@ -69,8 +69,8 @@ pub async fn backup(
     written.await.map_err(|error| BackupError::file("the archive", error))?
 }
 
-struct Archive {
-    tar: Builder<BufWriter<File>>,
+pub(super) struct Archive<W: Write> {
+    tar: Builder<W>,
     /// The archive itself, which must not be read into itself.
     own: (u64, u64),
     end: End,
@@ -86,7 +86,7 @@ struct Sealing {
     now: bool,
 }
 
-impl Archive {
+impl Archive<BufWriter<File>> {
     fn write(
         home: &Home,
         workspaces: &Path,
@@ -144,8 +144,31 @@ impl Archive {
         File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
         Ok(BackedUp { files: end.files, bytes, skipped: end.skipped, with_key: manifest.with_key })
     }
+}
 
-    fn json(&mut self, name: &str, value: &impl Serialize) -> io::Result<()> {
+impl<W: Write> Archive<W> {
+    /// An archive of files that belong to one user.
+    pub(super) fn of_user(writer: W) -> Self {
+        Self { tar: Builder::new(writer), own: (0, 0), end: End::default(), sealing: None }
+    }
+
+    /// Adds a folder with everything in it, if there is one.
+    pub(super) fn tree(&mut self, name: &str, folder: &Path) -> io::Result<()> {
+        match rustix::fs::openat(CWD, folder, FOLDER, Mode::empty()) {
+            Ok(opened) => self.folder(Path::new(name), &opened, 1),
+            Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Completes the archive.
+    pub(super) fn close(mut self) -> io::Result<W> {
+        let end = self.end.clone();
+        self.json(END, &end)?;
+        self.tar.into_inner()
+    }
+
+    pub(super) fn json(&mut self, name: &str, value: &impl Serialize) -> io::Result<()> {
         let text = serde_json::to_vec_pretty(value)?;
         let mut header = Header::new_gnu();
         header.set_mode(0o600);
@@ -177,11 +200,7 @@ impl Archive {
             self.any(&opened, Path::new(&name), &name, 0)?;
         }
         self.set_sealing(false);
-        match rustix::fs::openat(CWD, workspaces, FOLDER, Mode::empty()) {
-            Ok(folder) => self.folder(Path::new(WORKSPACES), &folder, 1),
-            Err(Errno::NOENT) => Ok(()),
-            Err(errno) => Err(errno.into()),
-        }
+        self.tree(WORKSPACES, workspaces)
     }
 
     fn set_sealing(&mut self, now: bool) {

@@ -31,4 +31,8 @@ impl ApprovalLog for MemoryStore {
         let all = state.approvals.get(user).map(Vec::as_slice).unwrap_or_default();
         Ok(all.iter().take(limit.min(MAX_PAGE)).cloned().collect())
     }
+
+    async fn all_approvals(&self, user: &UserId) -> Result<Vec<ApprovalRecord>, StoreError> {
+        Ok(self.state().approvals.get(user).cloned().unwrap_or_default())
+    }
 }

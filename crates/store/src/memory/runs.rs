@@ -3,13 +3,14 @@
 use super::MemoryStore;
 use crate::moment::kept;
 use crate::{
-    ConversationRecord, ItemPage, ItemRecord, ItemsOf, MAX_ITEMS, MAX_PAGE, NewItem, NewRun, NewStep, Progress,
-    RunCall, RunRecord, RunState, Runs, StepRecord, StoreError, bounds,
+    ConversationRecord, ForkedItem, ItemPage, ItemRecord, ItemsOf, MAX_ITEMS, MAX_PAGE, NewItem, NewRun, NewStep,
+    Progress, RunCall, RunRecord, RunState, Runs, StepRecord, StoreError, bounds,
 };
 use async_trait::async_trait;
 use coracle_types::{ConversationId, ItemId, RunId, UserId};
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{MutexGuard, PoisonError};
 use std::time::SystemTime;
 
@@ -96,6 +97,56 @@ impl UserRuns {
         self.items.retain(|item| item.conversation.as_ref() != Some(id));
     }
 
+    pub(super) fn conversation_mut(&mut self, id: &ConversationId) -> Option<&mut ConversationRecord> {
+        self.conversations.get_mut(id)
+    }
+
+    /// All conversations, last changed first.
+    pub(super) fn newest_conversations(&self) -> Vec<&ConversationRecord> {
+        let mut found: Vec<&ConversationRecord> = self.conversations.values().collect();
+        found.sort_by_key(|conversation| Reverse((conversation.changed_at, &conversation.id)));
+        found
+    }
+
+    /// All runs, newest first.
+    pub(super) fn newest_runs(&self) -> Vec<&RunRecord> {
+        let mut found: Vec<&RunRecord> = self.runs.values().map(|run| &run.record).collect();
+        found.sort_by_key(|run| Reverse((run.created_at, &run.id)));
+        found
+    }
+
+    pub(super) fn items_in(&self, id: &ConversationId) -> impl Iterator<Item = &ItemRecord> {
+        self.items.iter().filter(move |item| item.conversation.as_ref() == Some(id)).map(|item| &item.record)
+    }
+
+    /// Adds a conversation with items that belong to no run.
+    pub(super) fn fork(&mut self, fork: ConversationRecord, items: &[ForkedItem]) -> Result<(), StoreError> {
+        if self.conversations.contains_key(&fork.id) {
+            return Err(StoreError::Conflict { what: format!("the conversation {}", fork.id), expected: 0 });
+        }
+        if let Some(taken) = items.iter().find(|forked| self.has_item(&forked.item.id)) {
+            return Err(StoreError::Conflict { what: format!("the item {}", taken.item.id), expected: 0 });
+        }
+        self.items.extend(items.iter().map(|ForkedItem { item, is_output }| KeptItem {
+            record: ItemRecord { id: item.id.clone(), run: None, is_output: *is_output, content: item.content.clone() },
+            conversation: Some(fork.id.clone()),
+        }));
+        self.conversations.insert(fork.id.clone(), fork);
+        Ok(())
+    }
+
+    /// The runs that those of a kind continue, directly or not.
+    fn continued_by(&self, is_meant: impl Fn(&RunRecord) -> bool) -> BTreeSet<RunId> {
+        let mut needed = BTreeSet::new();
+        for run in self.runs.values().map(|run| &run.record).filter(|run| is_meant(run)) {
+            let mut next = run.previous.as_ref();
+            while let Some(id) = next.filter(|id| needed.insert(RunId::clone(id))) {
+                next = self.runs.get(id).and_then(|run| run.record.previous.as_ref());
+            }
+        }
+        needed
+    }
+
     fn running(&mut self, id: &RunId) -> Result<&mut KeptRun, StoreError> {
         let found = self.runs.get_mut(id).filter(|run| run.record.state == RunState::Running);
         found.ok_or_else(|| StoreError::NoRun { id: id.to_string() })
@@ -142,9 +193,7 @@ impl Runs for MemoryStore {
     ) -> Result<Vec<ConversationRecord>, StoreError> {
         let all = self.all_runs();
         let Some(own) = all.get(user) else { return Ok(Vec::new()) };
-        let mut found: Vec<&ConversationRecord> = own.conversations.values().collect();
-        found.sort_by_key(|conversation| (conversation.changed_at, &conversation.id));
-        let newest_first = found.into_iter().rev();
+        let newest_first = own.newest_conversations().into_iter();
         Ok(after(newest_first, before, |conversation| &conversation.id).take(limit.min(MAX_PAGE)).cloned().collect())
     }
 
@@ -152,13 +201,11 @@ impl Runs for MemoryStore {
         &self,
         user: &UserId,
         id: &ConversationId,
-        title: Option<&str>,
         metadata: &Map<String, Value>,
     ) -> Result<bool, StoreError> {
-        bounds::conversation(title, metadata)?;
+        bounds::conversation(None, metadata)?;
         let mut all = self.all_runs();
         let Some(found) = all.get_mut(user).and_then(|own| own.conversations.get_mut(id)) else { return Ok(false) };
-        found.title = title.map(str::to_owned);
         found.metadata.clone_from(metadata);
         Ok(true)
     }
@@ -291,9 +338,7 @@ impl Runs for MemoryStore {
     async fn runs(&self, user: &UserId, limit: usize, before: Option<&RunId>) -> Result<Vec<RunRecord>, StoreError> {
         let all = self.all_runs();
         let Some(own) = all.get(user) else { return Ok(Vec::new()) };
-        let mut found: Vec<&RunRecord> = own.runs.values().map(|run| &run.record).collect();
-        found.sort_by_key(|run| (run.created_at, &run.id));
-        Ok(after(found.into_iter().rev(), before, |run| &run.id).take(limit.min(MAX_PAGE)).cloned().collect())
+        Ok(after(own.newest_runs().into_iter(), before, |run| &run.id).take(limit.min(MAX_PAGE)).cloned().collect())
     }
 
     async fn delete_run(&self, user: &UserId, id: &RunId) -> Result<bool, StoreError> {
@@ -364,7 +409,9 @@ impl Runs for MemoryStore {
         for own in self.all_runs().values_mut() {
             let old = own.conversations.values().filter(|found| found.changed_at < before && !own.is_busy(&found.id));
             let conversations: Vec<ConversationId> = old.map(|found| found.id.clone()).collect();
-            let is_old = |run: &&RunRecord| run.conversation.is_none() && run.ended_at.is_some_and(|at| at < before);
+            let is_past = |run: &RunRecord| run.ended_at.is_some_and(|at| at < before);
+            let needed = own.continued_by(|run| !is_past(run));
+            let is_old = |run: &&RunRecord| run.conversation.is_none() && is_past(run) && !needed.contains(&run.id);
             let runs: Vec<RunId> =
                 own.runs.values().map(|run| &run.record).filter(is_old).map(|run| run.id.clone()).collect();
             deleted += (conversations.len() + runs.len()) as u64;
@@ -380,7 +427,7 @@ impl Runs for MemoryStore {
 }
 
 /// The entries after one with this ID, all of them without an ID, and none if there is no such entry.
-fn after<'a, T: 'a, I: PartialEq>(
+pub(super) fn after<'a, T: 'a, I: PartialEq>(
     entries: impl Iterator<Item = &'a T>,
     id: Option<&I>,
     id_of: impl Fn(&T) -> &I,

@@ -17,4 +17,9 @@ impl TokenUse for MemoryStore {
     async fn tokens_used(&self, user: &UserId, day: Day) -> Result<u64, StoreError> {
         Ok(self.state().tokens.get(user).and_then(|days| days.get(&day)).copied().unwrap_or_default())
     }
+
+    async fn token_days(&self, user: &UserId) -> Result<Vec<(Day, u64)>, StoreError> {
+        let state = self.state();
+        Ok(state.tokens.get(user).into_iter().flatten().map(|(day, tokens)| (*day, *tokens)).collect())
+    }
 }

@@ -79,6 +79,15 @@ impl ApprovalLog for SqliteStore {
             .map_err(self.failed("read approvals"))?;
         rows.into_iter().map(|row| record(user, row)).collect()
     }
+
+    async fn all_approvals(&self, user: &UserId) -> Result<Vec<ApprovalRecord>, StoreError> {
+        let rows: Vec<Row> = sqlx::query_as(select!("ORDER BY ended_at DESC, approval_id DESC"))
+            .bind(user.as_str())
+            .fetch_all(&self.pool)
+            .await
+            .map_err(self.failed("read approvals"))?;
+        rows.into_iter().map(|row| record(user, row)).collect()
+    }
 }
 
 fn record(user: &UserId, row: Row) -> Result<ApprovalRecord, StoreError> {

@@ -186,26 +186,10 @@ impl Store for SqliteStore {
 
     async fn delete_user(&self, user: &UserId) -> Result<bool, StoreError> {
         let failed = self.failed("delete a user");
-        let owner = Owner::User(user.clone()).to_string();
         let mut writer = self.writer().await?;
         let mut transaction = writer.begin_with("BEGIN IMMEDIATE").await.map_err(&failed)?;
+        self.delete_data(&mut transaction, user).await?;
         for statement in [
-            "DELETE FROM server_tools WHERE owner = ?1",
-            "DELETE FROM shapes WHERE owner = ?1",
-            "DELETE FROM secrets WHERE owner = ?1",
-        ] {
-            sqlx::query(statement).bind(&owner).execute(&mut *transaction).await.map_err(&failed)?;
-        }
-        // Tasks, checkpoints, versions, items and steps are deleted with what they belong to.
-        for statement in [
-            "DELETE FROM approvals WHERE user_id = ?1",
-            "DELETE FROM decisions WHERE user_id = ?1",
-            "DELETE FROM executions WHERE user_id = ?1",
-            "DELETE FROM sessions WHERE user_id = ?1",
-            "DELETE FROM artifacts WHERE user_id = ?1",
-            "DELETE FROM runs WHERE user_id = ?1",
-            "DELETE FROM conversations WHERE user_id = ?1",
-            "DELETE FROM token_use WHERE user_id = ?1",
             "DELETE FROM api_keys WHERE user_id = ?1",
             "DELETE FROM browser_sessions WHERE user_id = ?1",
             "DELETE FROM sign_in_links WHERE user_id = ?1",
@@ -215,8 +199,23 @@ impl Store for SqliteStore {
         let account = sqlx::query("DELETE FROM users WHERE id = ?1").bind(user.as_str());
         let deleted = account.execute(&mut *transaction).await.map_err(&failed)?;
         transaction.commit().await.map_err(&failed)?;
+        drop(writer);
         self.durable.wait().await?;
         Ok(deleted.rows_affected() > 0)
+    }
+
+    async fn delete_user_data(&self, user: &UserId) -> Result<(), StoreError> {
+        let failed = self.failed("delete the data of a user");
+        let mut writer = self.writer().await?;
+        let mut transaction = writer.begin_with("BEGIN IMMEDIATE").await.map_err(&failed)?;
+        self.delete_data(&mut transaction, user).await?;
+        transaction.commit().await.map_err(&failed)?;
+        drop(writer);
+        self.durable.wait().await
+    }
+
+    async fn erase_deleted(&self) -> Result<(), StoreError> {
+        self.erase().await
     }
 
     async fn put_secret(&self, owner: &Owner, name: &str, secret: &Secret) -> Result<(), StoreError> {
@@ -226,6 +225,11 @@ impl Store for SqliteStore {
 
     async fn secret(&self, owner: &Owner, name: &str) -> Result<Option<Secret>, StoreError> {
         self.vault.get(self, owner, name).await
+    }
+
+    async fn secret_names(&self, owner: &Owner) -> Result<Vec<String>, StoreError> {
+        let names = sqlx::query_scalar("SELECT name FROM secrets WHERE owner = ?1 ORDER BY name");
+        names.bind(owner.to_string()).fetch_all(&self.pool).await.map_err(self.failed("list secrets"))
     }
 
     async fn delete_secret(&self, owner: &Owner, name: &str) -> Result<bool, StoreError> {

@@ -14,14 +14,17 @@ use sqlx::sqlite::SqliteConnection;
 use sqlx::{AssertSqlSafe, Connection as _};
 use std::time::SystemTime;
 
-type ConversationRow = (String, Option<String>, String, i64, i64);
+pub(super) type ConversationRow = (String, Option<String>, String, i64, i64);
 /// ID, conversation, previous, background, request, state, attempts, creation, end, outcome.
-type RunRow = (String, Option<String>, Option<String>, bool, String, String, i64, i64, Option<i64>, Option<String>);
+pub(super) type RunRow =
+    (String, Option<String>, Option<String>, bool, String, String, i64, i64, Option<i64>, Option<String>);
 type ItemRow = (String, Option<String>, bool, String);
 
-const RUN: &str = "SELECT run_id, conversation_id, previous_id, is_background, request, state, attempts, created_at,
+pub(super) const RUN: &str =
+    "SELECT run_id, conversation_id, previous_id, is_background, request, state, attempts, created_at,
     ended_at, outcome FROM runs";
-const CONVERSATION: &str = "SELECT conversation_id, title, metadata, created_at, changed_at FROM conversations";
+pub(super) const CONVERSATION: &str =
+    "SELECT conversation_id, title, metadata, created_at, changed_at FROM conversations";
 
 #[async_trait]
 impl Runs for SqliteStore {
@@ -90,20 +93,16 @@ impl Runs for SqliteStore {
         &self,
         user: &UserId,
         id: &ConversationId,
-        title: Option<&str>,
         metadata: &Map<String, Value>,
     ) -> Result<bool, StoreError> {
-        let metadata = bounds::conversation(title, metadata)?;
-        let changed = sqlx::query(
-            "UPDATE conversations SET title = ?3, metadata = ?4 WHERE user_id = ?1 AND conversation_id = ?2",
-        )
-        .bind(user.as_str())
-        .bind(id.as_str())
-        .bind(title)
-        .bind(metadata)
-        .execute(&mut *self.writer().await?)
-        .await
-        .map_err(self.failed("change a conversation"))?;
+        let metadata = bounds::conversation(None, metadata)?;
+        let changed = sqlx::query("UPDATE conversations SET metadata = ?3 WHERE user_id = ?1 AND conversation_id = ?2")
+            .bind(user.as_str())
+            .bind(id.as_str())
+            .bind(metadata)
+            .execute(&mut *self.writer().await?)
+            .await
+            .map_err(self.failed("change a conversation"))?;
         Ok(changed.rows_affected() > 0)
     }
 
@@ -427,7 +426,16 @@ impl Runs for SqliteStore {
             "DELETE FROM conversations WHERE changed_at < ?1 AND NOT EXISTS (
                SELECT 1 FROM runs WHERE runs.user_id = conversations.user_id
                AND runs.conversation_id = conversations.conversation_id AND state = 'running')",
-            "DELETE FROM runs WHERE conversation_id IS NULL AND ended_at < ?1",
+            // A run that a later one continues is the beginning of that one's conversation.
+            "WITH RECURSIVE needed (user_id, run_id) AS (
+                 SELECT user_id, previous_id FROM runs
+                 WHERE previous_id IS NOT NULL AND (ended_at IS NULL OR ended_at >= ?1)
+                 UNION
+                 SELECT runs.user_id, runs.previous_id FROM runs
+                 JOIN needed ON runs.user_id = needed.user_id AND runs.run_id = needed.run_id
+                 WHERE runs.previous_id IS NOT NULL)
+             DELETE FROM runs WHERE conversation_id IS NULL AND ended_at < ?1
+             AND (user_id, run_id) NOT IN (SELECT user_id, run_id FROM needed)",
         ] {
             let statement = sqlx::query(statement).bind(to_millis(before));
             let done = statement.execute(&mut *self.writer().await?).await.map_err(&failed)?;
@@ -548,7 +556,7 @@ impl SqliteStore {
 }
 
 /// Distinguishes IDs that are taken from other errors.
-fn taken<'a>(
+pub(super) fn taken<'a>(
     what: &'static str,
     id: &'a str,
     failed: &'a impl Fn(sqlx::Error) -> StoreError,
@@ -565,7 +573,7 @@ fn unsigned(what: &str, number: i64) -> Result<u64, StoreError> {
     u64::try_from(number).map_err(|error| damaged(what, error))
 }
 
-fn conversation(
+pub(super) fn conversation(
     (id, title, metadata, created_at, changed_at): ConversationRow,
 ) -> Result<ConversationRecord, StoreError> {
     Ok(ConversationRecord {
@@ -577,7 +585,7 @@ fn conversation(
     })
 }
 
-fn run(
+pub(super) fn run(
     (id, conversation, previous, is_background, request, state, attempts, created_at, ended_at, outcome): RunRow,
 ) -> Result<RunRecord, StoreError> {
     let what = "run of the agent";

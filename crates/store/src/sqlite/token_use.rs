@@ -40,4 +40,17 @@ impl TokenUse for SqliteStore {
             .map_err(self.failed("read token counts"))?;
         u64::try_from(count.unwrap_or_default()).map_err(|error| damaged("token count", error))
     }
+
+    async fn token_days(&self, user: &UserId) -> Result<Vec<(Day, u64)>, StoreError> {
+        let rows: Vec<(i64, i64)> = sqlx::query_as("SELECT day, tokens FROM token_use WHERE user_id = ?1 ORDER BY day")
+            .bind(user.as_str())
+            .fetch_all(&self.pool)
+            .await
+            .map_err(self.failed("read token counts"))?;
+        let count = |(day, tokens): (i64, i64)| {
+            let day = u32::try_from(day).map_err(|error| damaged("token count", error))?;
+            Ok((Day::with_number(day), u64::try_from(tokens).map_err(|error| damaged("token count", error))?))
+        };
+        rows.into_iter().map(count).collect()
+    }
 }

@@ -275,6 +275,18 @@ pub(crate) async fn nothing_is_left_of_a_deleted_user(store: Arc<dyn Store>) {
         store.open_session(&user(name), &id, Some("work"), at(1)).await.unwrap();
         crate::runs::run_in_conversation(&*store, name).await;
     }
+    // Without the account first, which keeps its credentials.
+    store.add_tokens(&user("ann"), coracle_store::Day::of(at(1)), 5).await.unwrap();
+    assert_eq!(store.token_days(&user("ann")).await.unwrap(), [(coracle_store::Day::of(at(1)), 5)]);
+    assert_eq!(store.secret_names(&owner("ann")).await.unwrap(), ["token"]);
+    store.delete_user_data(&user("ann")).await.unwrap();
+    store.erase_deleted().await.unwrap();
+    assert!(!store.has_data(&user("ann")).await.unwrap() && store.has_data(&user("bob")).await.unwrap());
+    assert_eq!(store.token_days(&user("ann")).await.unwrap(), []);
+    assert_eq!(store.secret_names(&owner("ann")).await.unwrap(), [""; 0]);
+    assert_eq!(store.secret_names(&owner("bob")).await.unwrap(), ["token"]);
+    assert!(store.key(&TokenDigest::of("ann-key")).await.unwrap().is_some());
+    assert!(store.browser_session(&TokenDigest::of("ann-cookie")).await.unwrap().is_some());
     assert!(store.delete_user(&user("ann")).await.unwrap());
     assert!(!store.delete_user(&user("ann")).await.unwrap());
     let left = async |name: &str| {

@@ -5,6 +5,7 @@
 mod accounts;
 mod approvals;
 mod artifacts;
+mod conversations;
 mod decisions;
 mod executions;
 mod given;
@@ -101,6 +102,10 @@ contract!(
     runs::runs_of_users_are_separate,
     runs::an_item_that_is_too_large_changes_nothing,
     runs::old_conversations_are_deleted_unless_a_run_is_under_way,
+    conversations::a_run_that_a_later_one_continues_is_not_old,
+    conversations::conversations_are_found_by_title_and_text,
+    conversations::conversations_are_renamed_and_forked_for_their_owner_only,
+    conversations::the_runs_of_a_conversation_are_paged_from_the_newest,
     accounts::nothing_is_left_of_a_deleted_user,
     accounts::users_are_returned_as_they_were_added,
     accounts::a_name_or_identity_cannot_be_taken_twice,

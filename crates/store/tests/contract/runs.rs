@@ -7,11 +7,11 @@ use coracle_types::{ConversationId, ItemId, RunId};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-fn run_id(number: u128) -> RunId {
+pub(crate) fn run_id(number: u128) -> RunId {
     RunId::from_random(number)
 }
 
-fn conversation_id(number: u128) -> ConversationId {
+pub(crate) fn conversation_id(number: u128) -> ConversationId {
     ConversationId::from_random(number)
 }
 
@@ -19,7 +19,7 @@ fn item(id: &str) -> NewItem {
     NewItem { id: ItemId::new(id).unwrap(), content: json!({"text": format!("ü\u{0} {id}")}) }
 }
 
-fn run(number: u128, conversation: Option<u128>, input: &[&str]) -> NewRun {
+pub(crate) fn run(number: u128, conversation: Option<u128>, input: &[&str]) -> NewRun {
     NewRun {
         id: run_id(number),
         conversation: conversation.map(conversation_id),
@@ -40,12 +40,12 @@ fn ended(kind: StepKind, subject: &str, outcome: Value) -> StepEnd {
     StepEnd { kind, subject: subject.to_owned(), ended_at: at(6), outcome }
 }
 
-fn end(state: RunState) -> Progress {
+pub(crate) fn end(state: RunState) -> Progress {
     let end = RunEnd { state, ended_at: at(9_000), outcome: json!({"why": "done"}) };
     Progress { end: Some(end), ..Progress::default() }
 }
 
-async fn conversation(store: &dyn Store, whose: &str, number: u128, changed: u64) -> ConversationRecord {
+pub(crate) async fn conversation(store: &dyn Store, whose: &str, number: u128, changed: u64) -> ConversationRecord {
     let record = ConversationRecord {
         id: conversation_id(number),
         title: Some("A title".to_owned()),
@@ -182,9 +182,9 @@ pub(crate) async fn conversations_are_paged_from_the_last_changed(store: Arc<dyn
     assert_eq!(page(2, Some(&conversation_id(3))).await, [conversation_id(2)]);
     assert_eq!(page(2, Some(&conversation_id(9))).await, []);
     let metadata = Map::from_iter([("c".to_owned(), json!(1))]);
-    assert!(store.update_conversation(&user("ann"), &conversation_id(2), None, &metadata).await.unwrap());
+    assert!(store.update_conversation(&user("ann"), &conversation_id(2), &metadata).await.unwrap());
     let changed = store.conversation(&user("ann"), &conversation_id(2)).await.unwrap().unwrap();
-    assert_eq!((changed.title, changed.metadata, changed.changed_at), (None, metadata, at(10)));
+    assert_eq!((changed.title.as_deref(), changed.metadata, changed.changed_at), (Some("A title"), metadata, at(10)));
     for number in 1..=3 {
         store.begin_run(&user("ann"), &run(number, None, &[])).await.unwrap();
     }
@@ -225,7 +225,7 @@ pub(crate) async fn runs_of_users_are_separate(store: Arc<dyn Store>) {
     assert_eq!(error.code(), "store_no_run");
     let error = store.add_items(&bob, &of, &[item("x")], at(1)).await.unwrap_err();
     assert_eq!(error.code(), "store_no_conversation");
-    assert!(!store.update_conversation(&bob, &of, None, &Map::new()).await.unwrap());
+    assert!(!store.update_conversation(&bob, &of, &Map::new()).await.unwrap());
     store.advance(&ann, &run_id(1), &end(RunState::Completed)).await.unwrap();
     assert!(!store.delete_run(&bob, &run_id(1)).await.unwrap());
     assert!(!store.delete_conversation(&bob, &of).await.unwrap());

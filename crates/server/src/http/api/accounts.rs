@@ -79,7 +79,7 @@ fn views_of(keys: &[ApiKey]) -> Vec<KeyView> {
 }
 
 /// Rejects callers who are not admins.
-fn admin(caller: &Identity) -> Result<(), ApiError> {
+pub(super) fn admin(caller: &Identity) -> Result<(), ApiError> {
     if caller.may(KeyScope::Admin) {
         return Ok(());
     }
@@ -345,7 +345,7 @@ fn address(auth: &AuthState, uri: &Uri, headers: &HeaderMap, token: &Secret) -> 
 }
 
 /// Parses a user name from a path. A malformed name is reported as an unknown user.
-fn named(name: &str) -> Result<coracle_types::UserId, ApiError> {
+pub(super) fn named(name: &str) -> Result<coracle_types::UserId, ApiError> {
     user_name(name).map_err(|_| ApiError::new(StatusCode::NOT_FOUND, "no_such_user", "there is no such user"))
 }
 

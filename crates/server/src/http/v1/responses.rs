@@ -236,13 +236,9 @@ fn stopping() -> OpenAiError {
 
 impl From<RunError> for OpenAiError {
     fn from(error: RunError) -> Self {
-        let message = error.to_string();
         match error {
             RunError::Invalid { parameter, message } => Self::parameter(parameter, message),
-            RunError::Missing { .. } => ApiError::missing(message).into(),
-            RunError::Busy => ApiError::new(StatusCode::CONFLICT, "conversation_locked", message).into(),
-            RunError::TooMany { .. } => ApiError::new(StatusCode::TOO_MANY_REQUESTS, "too_many_runs", message).into(),
-            RunError::Store(error) => ApiError::from(error).into(),
+            other => ApiError::from(other).into(),
         }
     }
 }

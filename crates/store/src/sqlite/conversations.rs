@@ -1,0 +1,124 @@
+//! Searching, renaming and forking conversations, as rows.
+
+use super::SqliteStore;
+use super::rows::count;
+use super::runs::{CONVERSATION, ConversationRow, RUN, RunRow, conversation, run, taken};
+use crate::moment::to_millis;
+use crate::{ConversationRecord, Conversations, ForkedItem, MAX_PAGE, RunRecord, StoreError, bounds};
+use async_trait::async_trait;
+use coracle_types::{ConversationId, RunId, UserId};
+use sqlx::{AssertSqlSafe, Connection as _};
+
+#[async_trait]
+impl Conversations for SqliteStore {
+    async fn search_conversations(
+        &self,
+        user: &UserId,
+        text: &str,
+        limit: usize,
+        before: Option<&ConversationId>,
+    ) -> Result<Vec<ConversationRecord>, StoreError> {
+        let text = bounds::search(text)?;
+        // Most items are dismissed by looking at them as they are stored, which is cheaper than parsing them.
+        let rows: Vec<ConversationRow> = sqlx::query_as(AssertSqlSafe(format!(
+            "{CONVERSATION} AS found WHERE user_id = ?1 AND (?2 IS NULL OR (changed_at, conversation_id) < (
+                 SELECT changed_at, conversation_id FROM conversations WHERE user_id = ?1 AND conversation_id = ?2))
+             AND (instr(lower(COALESCE(title, '')), ?4) > 0 OR EXISTS (
+                 SELECT 1 FROM items WHERE items.user_id = ?1 AND items.conversation_id = found.conversation_id
+                 AND instr(lower(content), ?5) > 0 AND EXISTS (
+                     SELECT 1 FROM json_tree(items.content) AS part
+                     WHERE part.key = 'text' AND part.type = 'text' AND instr(lower(part.value), ?4) > 0)))
+             ORDER BY changed_at DESC, conversation_id DESC LIMIT ?3"
+        )))
+        .bind(user.as_str())
+        .bind(before.map(ConversationId::as_str))
+        .bind(count(limit.min(MAX_PAGE)))
+        .bind(text.plain)
+        .bind(text.in_json)
+        .fetch_all(&self.pool)
+        .await
+        .map_err(self.failed("search conversations"))?;
+        rows.into_iter().map(conversation).collect()
+    }
+
+    async fn rename_conversation(
+        &self,
+        user: &UserId,
+        id: &ConversationId,
+        title: Option<&str>,
+    ) -> Result<bool, StoreError> {
+        bounds::title(title)?;
+        let renamed = sqlx::query("UPDATE conversations SET title = ?3 WHERE user_id = ?1 AND conversation_id = ?2")
+            .bind(user.as_str())
+            .bind(id.as_str())
+            .bind(title)
+            .execute(&mut *self.writer().await?)
+            .await
+            .map_err(self.failed("rename a conversation"))?;
+        Ok(renamed.rows_affected() > 0)
+    }
+
+    async fn fork_conversation(
+        &self,
+        user: &UserId,
+        fork: &ConversationRecord,
+        items: &[ForkedItem],
+    ) -> Result<(), StoreError> {
+        let failed = self.failed("fork a conversation");
+        let metadata = bounds::conversation(fork.title.as_deref(), &fork.metadata)?;
+        let items = bounds::forked_items(items)?;
+        let mut writer = self.writer().await?;
+        let mut transaction = writer.begin_with("BEGIN IMMEDIATE").await.map_err(&failed)?;
+        sqlx::query(
+            "INSERT INTO conversations (user_id, conversation_id, title, metadata, created_at, changed_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )
+        .bind(user.as_str())
+        .bind(fork.id.as_str())
+        .bind(fork.title.as_deref())
+        .bind(metadata)
+        .bind(to_millis(fork.created_at))
+        .bind(to_millis(fork.changed_at))
+        .execute(&mut *transaction)
+        .await
+        .map_err(taken("conversation", fork.id.as_str(), &failed))?;
+        for (id, is_output, content) in items {
+            sqlx::query(
+                "INSERT INTO items (user_id, item_id, conversation_id, is_output, content) VALUES (?1, ?2, ?3, ?4, ?5)",
+            )
+            .bind(user.as_str())
+            .bind(id.as_str())
+            .bind(fork.id.as_str())
+            .bind(is_output)
+            .bind(content)
+            .execute(&mut *transaction)
+            .await
+            .map_err(taken("item", id.as_str(), &failed))?;
+        }
+        transaction.commit().await.map_err(&failed)?;
+        drop(writer);
+        self.durable.wait().await
+    }
+
+    async fn conversation_runs(
+        &self,
+        user: &UserId,
+        id: &ConversationId,
+        limit: usize,
+        before: Option<&RunId>,
+    ) -> Result<Vec<RunRecord>, StoreError> {
+        let rows: Vec<RunRow> = sqlx::query_as(AssertSqlSafe(format!(
+            "{RUN} WHERE user_id = ?1 AND conversation_id = ?2 AND (?3 IS NULL OR (created_at, run_id) < (
+                 SELECT created_at, run_id FROM runs WHERE user_id = ?1 AND conversation_id = ?2 AND run_id = ?3))
+             ORDER BY created_at DESC, run_id DESC LIMIT ?4"
+        )))
+        .bind(user.as_str())
+        .bind(id.as_str())
+        .bind(before.map(RunId::as_str))
+        .bind(count(limit.min(MAX_PAGE)))
+        .fetch_all(&self.pool)
+        .await
+        .map_err(self.failed("read the runs of a conversation"))?;
+        rows.into_iter().map(run).collect()
+    }
+}
