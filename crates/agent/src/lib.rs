@@ -20,10 +20,11 @@ mod run;
 mod step;
 mod tools;
 
+pub use calls::Questions;
 pub use compaction::{Compacted, compact};
 pub use embedder::{EmbedderError, EmbedderSettings, RemoteEmbedder};
 pub use events::RunEvent;
 pub use fences::{FencedCode, fenced_code};
 pub use journal::{Earlier, Entry, JournalError, RunJournal};
 pub use run::{Agent, CodeFences, Ended, RunLimits, RunOutcome, RunRequest, Steering};
-pub use tools::{AgentTools, CallUpdate, ToolOutput};
+pub use tools::{AgentTools, CallUpdate, Ran, ToolOutput};

@@ -149,7 +149,7 @@ fn new_items(items: Vec<Item>) -> Result<Vec<NewItem>, RunError> {
         let prefix = match Kind::of(&item) {
             Kind::Message => "msg",
             Kind::Reasoning => "rs",
-            Kind::Call | Kind::Result | Kind::Compaction => "fc",
+            Kind::Call | Kind::Result | Kind::Compaction | Kind::Answer => "fc",
         };
         let id = ItemId::new(format!("{prefix}_{:032x}", random()?));
         let id = id.map_err(|error| RunError::invalid("items", error.to_string()))?;

@@ -8,6 +8,7 @@
 //! Invariants: a run that outlives its client ends only by itself, by a stop, or by a limit. What is recorded is never
 //! done again: a crash repeats at most the question to the model that was open. Users do not see each other's runs.
 
+mod approval;
 mod call_log;
 mod context;
 mod conversations;
@@ -18,18 +19,24 @@ mod input;
 mod item;
 mod journal;
 mod live;
+mod owner;
+mod parked;
 mod service;
 mod spec;
 mod surroundings;
 mod take_up;
 mod wire;
 
+pub use approval::{ApprovalAnswer, AskedCall, Before, LateAnswer, ParkedQuestion, ParkedRun, take_answers};
 pub use call_log::StoreCallLog;
 pub use conversations::ItemList;
 pub use error::RunError;
 pub use feed::{Feed, FeedEvent, Heard, Listener};
 pub use input::{InputOptions, read_input};
 pub use live::{LiveRun, StopOnDrop};
+pub use owner::Owner;
 pub use service::{Events, MAX_RUNS_PER_USER, RunService};
 pub use spec::{ModelOptions, RunSpec};
-pub use surroundings::{Prepared, RunTools, Surroundings};
+pub use surroundings::{
+    Continued, Prepared, RunTools, Surroundings, artifact_of_file, container, file_id,
+};

@@ -13,6 +13,7 @@ mod discovery;
 mod files;
 mod frontend;
 mod headed;
+mod held;
 mod progress;
 mod prompt;
 mod render;
@@ -27,6 +28,7 @@ pub(crate) use code_request::CodeRequest;
 pub use definitions::{OfferedTool, names as tool_names, offered as offered_tools};
 pub(crate) use files::with_files;
 pub use frontend::{Frontend, FrontendOptions};
+pub(crate) use held::HeldExecutions;
 pub use prompt::INSTRUCTIONS;
 pub use token_count::count_tokens;
 

@@ -4,6 +4,7 @@
 
 mod agent;
 mod agent_limits;
+mod approvals;
 mod data_folder;
 mod demo;
 mod document;
@@ -19,4 +20,5 @@ mod responses;
 mod site;
 mod slow;
 mod stopping;
+mod uploads;
 mod views;
