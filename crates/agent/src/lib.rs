@@ -21,6 +21,7 @@ mod steering;
 mod step;
 mod tools;
 
+pub use calls::Questions;
 pub use compaction::{Compacted, compact};
 pub use embedder::{EmbedderError, EmbedderSettings, RemoteEmbedder};
 pub use events::RunEvent;
@@ -28,4 +29,4 @@ pub use fences::{FencedCode, fenced_code};
 pub use journal::{Earlier, Entry, JournalError, RunJournal};
 pub use run::{Agent, CodeFences, Ended, RunLimits, RunOutcome, RunRequest};
 pub use steering::{NotSteered, Steering};
-pub use tools::{AgentTools, CallUpdate, ToolOutput};
+pub use tools::{AgentTools, CallUpdate, Ran, ToolOutput};

@@ -1,13 +1,13 @@
 //! The loop: ask the model, run its calls, go on.
 
-use crate::calls::{self, STOPPED};
+use crate::calls::{self, Questions, STOPPED};
 use crate::compaction::compact;
 use crate::events::{Emitter, RunEvent};
 use crate::fences::fenced_code;
 use crate::journal::{Earlier, Entry, JournalError, NoJournal, RunJournal};
 use crate::steering::Steering;
 use crate::step::{self, NoAnswer};
-use crate::tools::{AgentTools, ToolOutput};
+use crate::tools::{AgentTools, Ran, ToolOutput};
 use coracle_models::{
     Call, CallResult, Item, ModelAnswer, ModelError, ModelProvider, ModelRequest, Part, StopReason, Usage,
 };
@@ -82,6 +82,8 @@ pub struct RunRequest {
     pub journal: Arc<dyn RunJournal>,
     /// Where an earlier attempt of the same run ended. Its items are in the conversation of the request.
     pub earlier: Earlier,
+    /// What to do about calls that wait for a person.
+    pub questions: Questions,
 }
 
 impl RunRequest {
@@ -95,6 +97,7 @@ impl RunRequest {
             cancel: CancellationToken::new(),
             journal: Arc::new(NoJournal),
             earlier: Earlier::default(),
+            questions: Questions::default(),
         }
     }
 }
@@ -132,6 +135,13 @@ pub enum Ended {
     Done,
     /// The model calls tools of the client, who continues with their results.
     ClientCalls(Vec<Call>),
+    /// Calls wait for a person, and another run goes on with them.
+    Parked {
+        /// The calls of the agent's tools that wait.
+        calls: Vec<Call>,
+        /// Calls of tools of the client in the same answer, who continues with their results.
+        of_client: Vec<Call>,
+    },
     /// The model refused.
     Refused,
     /// The limit on the tokens of one answer was reached.
@@ -199,6 +209,7 @@ struct Run<'a> {
     journal: Arc<dyn RunJournal>,
     /// Calls of an earlier attempt that have no result.
     open: Vec<Call>,
+    questions: Questions,
     emitter: Emitter,
     added: Vec<Item>,
     is_compacted: bool,
@@ -242,7 +253,7 @@ enum Outputs {
 
 impl<'a> Run<'a> {
     fn new(agent: &'a Agent, run: RunRequest, emitter: Emitter) -> Self {
-        let RunRequest { provider, mut request, fences, steering, cancel, journal, earlier } = run;
+        let RunRequest { provider, mut request, fences, steering, cancel, journal, earlier, questions } = run;
         request.tools.splice(..0, agent.tools.definitions());
         Self {
             tools: &*agent.tools,
@@ -254,6 +265,7 @@ impl<'a> Run<'a> {
             cancel,
             journal,
             open: earlier.open,
+            questions,
             emitter,
             added: Vec::new(),
             is_compacted: false,
@@ -413,11 +425,16 @@ impl<'a> Run<'a> {
     ) -> Result<Option<Ended>, Stopped> {
         let (tools, emitter, cancel) = (self.tools, self.emitter.clone(), self.cancel.clone());
         let mut results = match outputs {
-            Outputs::OfTools => calls::run(&own, tools, &emitter, &cancel),
-            Outputs::TooLong => stream::iter(own.iter().map(|_| ToolOutput::error(TOO_LONG))).boxed(),
+            Outputs::OfTools => calls::run(&own, tools, &emitter, &cancel, self.questions),
+            Outputs::TooLong => stream::iter(own.iter().map(|_| Ran::Ended(ToolOutput::error(TOO_LONG)))).boxed(),
         };
+        let mut parked = Vec::new();
         for call in &own {
-            let Some(mut output) = results.next().await else { break };
+            let Some(ran) = results.next().await else { break };
+            let Ran::Ended(mut output) = ran else {
+                parked.push(call.clone());
+                continue;
+            };
             if self.repetitions >= LOOP_WARNING {
                 output.parts.push(Part::text(format!(
                     "\nThis is the same call as the last {} times. Do something else, or finish.",
@@ -428,6 +445,9 @@ impl<'a> Run<'a> {
             let entry = Entry::Result { result: &result, structured: output.structured.as_ref() };
             self.journal.record(entry).await?;
             self.add(Item::Result(result));
+        }
+        if !parked.is_empty() {
+            return Ok(Some(Ended::Parked { calls: parked, of_client }));
         }
         if self.cancel.is_cancelled() {
             return Ok(Some(Ended::Cancelled));
@@ -484,7 +504,11 @@ impl<'a> Run<'a> {
     /// Gives every call a result, except those of the client, who has them. Messages that the model has not got become
     /// part of the conversation, unless the results of the client come next.
     fn close(mut self, ended: Ended) -> RunOutcome {
-        let waiting: &[Call] = if let Ended::ClientCalls(calls) = &ended { calls } else { &[] };
+        let waiting = match &ended {
+            Ended::ClientCalls(calls) => calls.clone(),
+            Ended::Parked { calls, of_client } => [calls.as_slice(), of_client].concat(),
+            _ => Vec::new(),
+        };
         // Models may use an ID again in a later answer, so calls and results are counted.
         let mut open: Vec<String> = Vec::new();
         for item in &self.added {

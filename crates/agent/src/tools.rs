@@ -34,9 +34,31 @@ pub trait AgentTools: fmt::Debug + Send + Sync {
         cancel: &CancellationToken,
     ) -> ToolOutput;
 
+    /// The same, but when `park` is cancelled while the call waits for a person, it may go on without the run: another
+    /// run takes it over with the same call.
+    async fn run_or_park(
+        &self,
+        call: &Call,
+        arguments: Map<String, Value>,
+        updates: &mpsc::Sender<CallUpdate>,
+        cancel: &CancellationToken,
+        _park: &CancellationToken,
+    ) -> Ran {
+        Ran::Ended(self.run(call, arguments, updates, cancel).await)
+    }
+
     /// The model is writing the arguments of a call; `so_far` is their beginning, of which the last `added` bytes are
     /// new. Implementations can prepare for the call, but must not have any other effect.
     fn anticipate(&self, _name: &str, _so_far: &str, _added: usize) {}
+}
+
+/// How a call left the run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ran {
+    /// It has a result.
+    Ended(ToolOutput),
+    /// It waits for a person, and the run does not wait for it.
+    Parked,
 }
 
 /// The result of a call.

@@ -168,6 +168,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("server.user_id_proxies", Kind::Texts),
     key("server.session_hours", Kind::Whole(1, 8_760)),
     key("server.max_connections", Kind::Whole(16, 1_000_000)),
+    key("server.requests_per_minute", Kind::Whole(1, 1_000_000)),
     key("server.oidc.issuer", Kind::Text),
     key("server.oidc.client_id", Kind::Text),
     key("server.oidc.client_secret", Kind::Secret),

@@ -220,6 +220,10 @@ pub struct Server {
     /// use a quarter of them, unless it is in `trusted_proxies`.
     #[schemars(range(min = 16, max = 1_000_000))]
     pub max_connections: u64,
+    /// Maximum number of requests per minute to `/v1`, and of writes to `/api`, for each API key, and for each user who
+    /// signs in otherwise. Unlimited if it is not set.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub requests_per_minute: Option<u64>,
     /// Sign-in with an OpenID provider.
     pub oidc: Oidc,
 }
@@ -241,6 +245,7 @@ impl Default for Server {
             user_id_proxies: Vec::new(),
             session_hours: 168,
             max_connections: 4_096,
+            requests_per_minute: None,
             oidc: Oidc::default(),
         }
     }

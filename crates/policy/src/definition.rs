@@ -1,3 +1,4 @@
+use crate::Doubt;
 use coracle_types::Tool;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -23,6 +24,15 @@ pub fn definition_digest(tool: &Tool) -> String {
             Some(false) => b"0",
         });
     }
+    hex::encode(digest.finalize())
+}
+
+/// Digest of a question: the definition of the tool, all arguments, and the doubt about the call.
+pub(crate) fn question_digest(tool: &Tool, arguments: &Value, doubt: Option<Doubt>) -> String {
+    let mut digest = Sha256::new();
+    text(&mut digest, &definition_digest(tool));
+    value(&mut digest, arguments);
+    text(&mut digest, doubt.map_or("", Doubt::as_str));
     hex::encode(digest.finalize())
 }
 

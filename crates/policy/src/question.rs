@@ -1,13 +1,17 @@
 use crate::call::Call;
+use crate::definition::question_digest;
 use crate::{Doubt, Verdict, render};
 use coracle_types::{Decision, ExecutionId, ServerName, SessionId, ToolHints, UserId};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::fmt;
 
 /// The maximum length of the description in a question.
 pub const MAX_DESCRIPTION_CHARS: usize = 500;
 /// The maximum length of the arguments in a question.
 pub const MAX_PREVIEW_CHARS: usize = 2_000;
+
+/// The maximum length of the complete arguments in a question, in bytes.
+const MAX_ARGUMENTS_BYTES: usize = 16 << 10;
 
 /// The arguments of a call as a question shows them: JSON on one line, with long strings and lists shortened and hidden
 /// characters escaped.
@@ -56,6 +60,10 @@ pub struct Question {
     pub description: String,
     /// The arguments of the call as JSON, rendered.
     pub arguments_preview: String,
+    /// The arguments of the call as a JSON object, for programs. Arguments that are too long are `{"shortened": …}`.
+    pub arguments_json: String,
+    /// Digest of everything that an answer applies to: the definition of the tool, all arguments, and the doubt.
+    pub digest: String,
     /// What the server claims about the tool's effects.
     pub hints: ToolHints,
     /// Why a person is asked. Completes the sentence "you are asked because …".
@@ -74,6 +82,11 @@ impl Question {
             Some(doubt) if verdict.decision == Decision::Ask => format!("{doubt}; besides, {}", verdict.reason),
             Some(doubt) => doubt.to_string(),
         };
+        let arguments_preview = render::arguments(call.arguments, MAX_PREVIEW_CHARS);
+        let mut arguments_json = call.arguments.to_string();
+        if arguments_json.len() > MAX_ARGUMENTS_BYTES {
+            arguments_json = json!({ "shortened": arguments_preview }).to_string();
+        }
         Self {
             id: QuestionId::random(),
             user: call.user.clone(),
@@ -82,7 +95,9 @@ impl Question {
             server: call.tool.server.clone(),
             tool: render::name(&call.tool.name),
             description: render::prose(&call.tool.description, MAX_DESCRIPTION_CHARS),
-            arguments_preview: render::arguments(call.arguments, MAX_PREVIEW_CHARS),
+            arguments_preview,
+            arguments_json,
+            digest: question_digest(call.tool, call.arguments, call.doubt),
             hints: call.tool.hints,
             why,
             doubt: call.doubt,

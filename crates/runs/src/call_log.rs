@@ -31,14 +31,16 @@ impl StoreCallLog {
 #[async_trait]
 impl CallLog for StoreCallLog {
     async fn began(&self, call: &LoggedCall) -> Result<(), CallLogError> {
-        let RunTools { run, store } = &self.tools;
-        Ok(store.begin_call(&self.user, run, &self.subject, call.number, &json(call)?).await?)
+        let call_json = json(call)?;
+        let run = self.tools.owner.read().await;
+        Ok(self.tools.store.begin_call(&self.user, &run, &self.subject, call.number, &call_json).await?)
     }
 
     async fn ended(&self, call: &LoggedCall, answer: &CallAnswer) -> Result<(), CallLogError> {
-        let RunTools { run, store } = &self.tools;
         let (call_json, answer) = (json(call)?, json(answer)?);
-        Ok(store.end_call(&self.user, run, &self.subject, call.number, &call_json, &answer).await?)
+        let run = self.tools.owner.read().await;
+        let store = &self.tools.store;
+        Ok(store.end_call(&self.user, &run, &self.subject, call.number, &call_json, &answer).await?)
     }
 
     fn earlier(&self) -> Vec<EarlierCall> {

@@ -55,6 +55,7 @@ pub(crate) fn model_items(records: &[ItemRecord]) -> Vec<Item> {
             StoredItem::Item(item) => items.push(item),
             StoredItem::Result { result, .. } => items.push(Item::Result(result)),
             StoredItem::Compaction(shorter) => items = shorter,
+            StoredItem::Asked(_) | StoredItem::Answer(_) => {}
         }
     }
     items

@@ -168,7 +168,7 @@ pub(crate) fn new_item(item: StoredItem) -> Result<NewItem, RunError> {
         StoredItem::Item(item) => match Kind::of(item) {
             Kind::Message => "msg",
             Kind::Reasoning => "rs",
-            Kind::Call | Kind::Result | Kind::Compaction => "fc",
+            Kind::Call | Kind::Result | Kind::Compaction | Kind::Answer => "fc",
         },
         StoredItem::Result { .. } => "fc",
         StoredItem::Compaction(_) => "cmp",

@@ -1,13 +1,13 @@
 //! One attempt of a run, from its beginning to its end.
 
-use crate::journal::StoreJournal;
+use crate::journal::{OpenCall, StoreJournal, parked_steps};
 use crate::live::LiveRun;
 use crate::spec::RunSpec;
 use crate::surroundings::{Prepared, container};
 use crate::wire::narrator::Narrator;
 use crate::wire::response::StoredOutcome;
-use coracle_agent::{Agent, Earlier, Ended, RunLimits, RunOutcome, RunRequest};
-use coracle_models::{Call, Item};
+use coracle_agent::{Agent, Earlier, Ended, Questions, RunLimits, RunOutcome, RunRequest};
+use coracle_models::Item;
 use coracle_store::{Progress, RunEnd, RunState, Store};
 use coracle_types::{RunId, UserId};
 use serde_json::Value;
@@ -35,7 +35,7 @@ pub(crate) struct Drive {
     pub(crate) items: Vec<Item>,
     pub(crate) earlier: Earlier,
     /// Calls without a result, with their item IDs.
-    pub(crate) open: Vec<(String, Call)>,
+    pub(crate) open: Vec<OpenCall>,
     /// Items that earlier attempts have finished, as clients see them.
     pub(crate) finished: Vec<Value>,
     /// The step that is recorded already.
@@ -52,7 +52,8 @@ impl Drive {
     ) {
         let Self { user, id, attempt, created_at, spec, store, prepared, items, earlier, open, finished, begun } = self;
         let is_left = spec.outlives_client();
-        let journal = Arc::new(StoreJournal::new(Arc::clone(&store), user.clone(), id.clone(), attempt, begun, &open));
+        let journal = StoreJournal::new(Arc::clone(&store), user.clone(), id.clone(), attempt, begun, &open, &spec);
+        let journal = Arc::new(journal);
         let feed = Arc::clone(&live.feed);
         let mut narrator = Narrator::new(feed, id.clone(), attempt, Arc::clone(&spec), created_at, container(&user));
         narrator.began(finished, &open);
@@ -65,6 +66,7 @@ impl Drive {
         request.cancel = live.cancel.clone();
         request.journal = Arc::<StoreJournal>::clone(&journal);
         request.earlier = earlier;
+        request.questions = if spec.parks { Questions::Park } else { Questions::Wait };
         let agent = limited(agent, &spec);
         let (sender, mut events) = mpsc::channel(MAX_WAITING_EVENTS);
         let narrating = async {
@@ -87,7 +89,8 @@ impl Drive {
         let ended_at = SystemTime::now();
         let end = RunEnd { state, ended_at, outcome: serde_json::to_value(&kept).unwrap_or_default() };
         let items = journal.rest(&outcome.items).unwrap_or_default();
-        let progress = Progress { items, end: Some(end), ..Progress::default() };
+        let parked = if let Ended::Parked { calls, .. } = &outcome.ended { parked_steps(calls) } else { Vec::new() };
+        let progress = Progress { items, begun: parked, end: Some(end), ..Progress::default() };
         // The end must be written: otherwise the run would look as if it were under way for as long as this process lives.
         while let Err(error) = store.advance(&user, &id, &progress).await {
             tracing::error!(run = %id, %user, %error, "cannot write the end of a run");
@@ -124,6 +127,7 @@ fn stored(outcome: &RunOutcome) -> (RunState, StoredOutcome) {
     let (state, ended, message) = match &outcome.ended {
         Ended::Done => (RunState::Completed, "done", None),
         Ended::ClientCalls(_) => (RunState::Completed, "client_calls", None),
+        Ended::Parked { .. } => (RunState::Completed, "approval", None),
         Ended::Refused => (RunState::Incomplete, "refused", Some("the model refused".to_owned())),
         Ended::Length => (RunState::Incomplete, "length", Some("the answer reached its maximum length".to_owned())),
         Ended::Steps(most) => (RunState::Incomplete, "steps", Some(format!("stopped after {most} steps"))),

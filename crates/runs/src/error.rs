@@ -1,4 +1,5 @@
 use coracle_store::StoreError;
+use coracle_types::RunId;
 
 /// Why a run could not be started or found.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +32,12 @@ pub enum RunError {
     TooMany {
         /// The maximum number.
         most: usize,
+    },
+    /// Another run has continued a parked run.
+    #[error("response `{run}` was already continued by another request: its questions are answered")]
+    Continued {
+        /// The parked run.
+        run: RunId,
     },
     /// The data folder cannot be read or written.
     #[error(transparent)]

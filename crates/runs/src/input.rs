@@ -96,7 +96,8 @@ fn read_item(item: &Value, options: InputOptions) -> Result<Vec<Item>, String> {
             let result = CallResult { call_id: id, parts, is_error: error.is_some() };
             vec![Item::Call(call), Item::Result(result)]
         }
-        "mcp_list_tools" => Vec::new(),
+        "mcp_list_tools" | "mcp_approval_request" => Vec::new(),
+        "mcp_approval_response" => return Err("approvals are answered in `POST /v1/responses` only".to_owned()),
         "item_reference" => return Err("references to items are not supported: use `conversation`".to_owned()),
         other => return Err(format!("items of type `{}` are not supported", head(other))),
     })

@@ -1,6 +1,7 @@
 //! Items as they are stored: what the model sees, and what programs may want to know besides.
 
-use coracle_models::{CallResult, Item};
+use crate::approval::{ApprovalAnswer, AskedCall};
+use coracle_models::{Call, CallResult, Item};
 use coracle_store::{ItemRecord, NewItem};
 use coracle_types::{IdError, ItemId, RunId};
 use serde::{Deserialize, Serialize};
@@ -19,9 +20,16 @@ pub(crate) enum StoredItem {
         /// The result for programs.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         structured: Option<Value>,
+        /// The call, if an earlier run has made and parked it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call: Option<Call>,
     },
     /// The conversation was shortened: everything before it is replaced by these items.
     Compaction(Vec<Item>),
+    /// A person was asked about a call of code. The model does not see this.
+    Asked(AskedCall),
+    /// A person has answered. The model does not see this.
+    Answer(ApprovalAnswer),
 }
 
 impl StoredItem {
@@ -87,6 +95,8 @@ pub(crate) enum Kind {
     Result,
     /// A summary.
     Compaction,
+    /// The answer of a person.
+    Answer,
 }
 
 impl Kind {
@@ -107,6 +117,7 @@ impl Kind {
             Self::Call => "call",
             Self::Result => "res",
             Self::Compaction => "cmp",
+            Self::Answer => "mcpa",
         }
     }
 }
@@ -121,7 +132,7 @@ impl Positions {
         let place = match kind {
             Kind::Message => &mut self.0[0],
             Kind::Reasoning => &mut self.0[1],
-            Kind::Call | Kind::Result | Kind::Compaction => &mut self.0[2],
+            Kind::Call | Kind::Result | Kind::Compaction | Kind::Answer => &mut self.0[2],
         };
         *place += 1;
         *place - 1

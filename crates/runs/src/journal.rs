@@ -1,6 +1,8 @@
 //! The journal of a run, in the store.
 
+use crate::approval::AskedCall;
 use crate::item::{ItemIds, Kind, Positions, StoredItem};
+use crate::spec::RunSpec;
 use async_trait::async_trait;
 use coracle_agent::{CallUpdate, Entry, JournalError, RunEvent, RunJournal};
 use coracle_models::{Call, Item};
@@ -29,8 +31,21 @@ struct State {
     recorded: usize,
     steered: usize,
     compacted: usize,
-    /// IDs of calls by the ID that the model gave them.
-    calls: Vec<(String, String)>,
+    /// Calls without a result.
+    calls: Vec<OpenCall>,
+    /// Whether questions to a person are items.
+    shows_questions: bool,
+}
+
+/// A call without a result.
+#[derive(Clone, Debug)]
+pub(crate) struct OpenCall {
+    /// The item ID.
+    pub(crate) id: String,
+    /// The call.
+    pub(crate) call: Call,
+    /// Whether an earlier run has made and parked it.
+    pub(crate) is_taken_over: bool,
 }
 
 impl StoreJournal {
@@ -41,10 +56,11 @@ impl StoreJournal {
         run: RunId,
         attempt: u32,
         begun: Option<u32>,
-        open: &[(String, Call)],
+        open: &[OpenCall],
+        spec: &RunSpec,
     ) -> Self {
-        let calls = open.iter().map(|(id, call)| (call.id.clone(), id.clone())).collect();
-        let state = Mutex::new(State { begun, calls, ..State::default() });
+        let calls = open.to_vec();
+        let state = Mutex::new(State { begun, calls, shows_questions: spec.may_ask, ..State::default() });
         Self { ids: ItemIds::new(&run, attempt), store, user, run, state }
     }
 
@@ -62,8 +78,8 @@ impl StoreJournal {
         let from = self.state().recorded.min(items.len());
         let rest = items[from..].iter().enumerate().map(|(place, item)| match item {
             Item::Result(result) => {
-                let id = self.result_id(&result.call_id);
-                new_item(&id, StoredItem::Result { result: result.clone(), structured: None })
+                let (id, call) = self.answered_call(&result.call_id);
+                new_item(&id, StoredItem::Result { result: result.clone(), structured: None, call })
             }
             other => {
                 let id = format!("{}x{place:x}", self.ids.other(Kind::of(other), from));
@@ -77,8 +93,10 @@ impl StoreJournal {
     pub(crate) async fn note(&self, event: &RunEvent) {
         let mut progress = Progress::default();
         match event {
-            RunEvent::CallUpdate { update: CallUpdate::Asked { question, .. }, .. } => {
+            RunEvent::CallUpdate { update: update @ CallUpdate::Asked { question, .. }, .. } => {
                 progress.begun.push(begun(StepKind::Question, question));
+                let asked = AskedCall::of(update).filter(|_| self.state().shows_questions);
+                progress.items.extend(asked.and_then(|asked| new_item(question, StoredItem::Asked(asked)).ok()));
             }
             RunEvent::CallUpdate { update: CallUpdate::Answered { question, allowed, .. }, .. } => {
                 progress.ended.push(ended(StepKind::Question, question, json!({ "allowed": allowed })));
@@ -90,13 +108,14 @@ impl StoreJournal {
         }
     }
 
-    fn result_id(&self, call_id: &str) -> String {
+    /// The ID of the result of a call, and the call if an earlier run has made it.
+    fn answered_call(&self, call_id: &str) -> (String, Option<Call>) {
         let mut state = self.state();
-        let place = state.calls.iter().position(|(id, _)| id == call_id);
+        let place = state.calls.iter().position(|open| open.call.id == call_id);
         match place.map(|place| state.calls.remove(place)) {
-            Some((_, id)) => id.replacen("call_", "res_", 1),
+            Some(open) => (open.id.replacen("call_", "res_", 1), open.is_taken_over.then_some(open.call)),
             // Every result belongs to a call, so this is only a precaution.
-            None => self.ids.other(Kind::Result, state.recorded),
+            None => (self.ids.other(Kind::Result, state.recorded), None),
         }
     }
 
@@ -114,7 +133,8 @@ impl StoreJournal {
             let kind = Kind::of(item);
             let id = self.ids.output(kind, step, positions.next(kind));
             if let Item::Call(call) = item {
-                self.state().calls.push((call.id.clone(), id.clone()));
+                let open = OpenCall { id: id.clone(), call: call.clone(), is_taken_over: false };
+                self.state().calls.push(open);
             }
             new.push(new_item(&id, StoredItem::Item(item.clone()))?);
         }
@@ -144,8 +164,8 @@ impl StoreJournal {
                 added = items.len();
             }
             Entry::Result { result, structured } => {
-                let id = self.result_id(&result.call_id);
-                let stored = StoredItem::Result { result: result.clone(), structured: structured.cloned() };
+                let (id, call) = self.answered_call(&result.call_id);
+                let stored = StoredItem::Result { result: result.clone(), structured: structured.cloned(), call };
                 progress.items.push(new_item(&id, stored)?);
                 let outcome = json!({ "is_error": result.is_error });
                 progress.ended.push(ended(StepKind::Execution, &subject(&result.call_id), outcome));
@@ -188,6 +208,11 @@ impl RunJournal for StoreJournal {
 pub(crate) fn subject(call_id: &str) -> String {
     const MAX_BYTES: usize = 256;
     call_id[..call_id.floor_char_boundary(MAX_BYTES)].to_owned()
+}
+
+/// The steps of calls that a run has parked.
+pub(crate) fn parked_steps(calls: &[Call]) -> Vec<NewStep> {
+    calls.iter().map(|call| begun(StepKind::Parked, &subject(&call.id))).collect()
 }
 
 fn begun(kind: StepKind, subject: &str) -> NewStep {

@@ -8,6 +8,7 @@
 //! Invariants: a run that outlives its client ends only by itself, by a stop, or by a limit. What is recorded is never
 //! done again: a crash repeats at most the question to the model that was open. Users do not see each other's runs.
 
+mod approval;
 mod call_log;
 mod context;
 mod conversations;
@@ -21,6 +22,8 @@ mod item;
 mod journal;
 mod kept_conversation;
 mod live;
+mod owner;
+mod parked;
 mod retention;
 mod service;
 mod spec;
@@ -30,6 +33,7 @@ mod take_up;
 mod transcript;
 mod wire;
 
+pub use approval::{ApprovalAnswer, AskedCall, Before, LateAnswer, ParkedQuestion, ParkedRun, take_answers};
 pub use call_log::StoreCallLog;
 pub use conversations::ItemList;
 pub use error::RunError;
@@ -38,7 +42,8 @@ pub use feed::{Feed, FeedEvent, Heard, Listener};
 pub use input::{InputOptions, read_input};
 pub use kept_conversation::KeptConversation;
 pub use live::{LiveRun, StopOnDrop};
+pub use owner::Owner;
 pub use service::{Events, MAX_RUNS_PER_USER, RunService};
 pub use spec::{ModelOptions, RunSpec};
 pub use summaries::{ConversationSummary, RunSummary};
-pub use surroundings::{Prepared, RunTools, Surroundings};
+pub use surroundings::{Continued, Prepared, RunTools, Surroundings, artifact_of_file, container, file_id};

@@ -7,8 +7,11 @@ use crate::feed::{Feed, FeedEvent, ITEM_DONE, Listener};
 use crate::item::{ItemIds, Kind, StoredItem};
 use crate::journal::StoreJournal;
 use crate::live::LiveRun;
+use crate::owner::Owner;
+use crate::parked::Resumed;
 use crate::spec::RunSpec;
-use crate::surroundings::{Prepared, RunTools, Surroundings, container};
+use crate::surroundings::{Continued, Prepared, RunTools, Surroundings, container};
+use crate::take_up::open_calls;
 use crate::wire::items::{self, Place};
 use crate::wire::response::{self, Parts};
 use coracle_agent::{Earlier, Steering};
@@ -39,7 +42,7 @@ pub(crate) struct Inner {
     pub(crate) store: Arc<dyn Store>,
     /// Runs that must leave nothing on the disk.
     memory: Arc<dyn Store>,
-    surroundings: Arc<dyn Surroundings>,
+    pub(crate) surroundings: Arc<dyn Surroundings>,
     live: Mutex<HashMap<(UserId, RunId), Arc<LiveRun>>>,
     /// The server stops.
     pub(crate) stop: CancellationToken,
@@ -54,22 +57,47 @@ impl RunService {
 
     /// Starts a run with this input.
     pub async fn start(&self, user: &UserId, spec: RunSpec, input: Vec<Item>) -> Result<Arc<LiveRun>, RunError> {
+        self.begin(user, spec, input, None).await
+    }
+
+    /// Starts a run, which continues a parked one if a person has answered its questions.
+    pub(crate) async fn begin(
+        &self,
+        user: &UserId,
+        spec: RunSpec,
+        input: Vec<Item>,
+        resumed: Option<Resumed>,
+    ) -> Result<Arc<LiveRun>, RunError> {
         if spec.conversation.is_some() && !spec.is_stored {
             return Err(RunError::invalid("store", "runs of a conversation are always stored"));
         }
         let id = RunId::from_random(random()?);
         let store = if spec.is_stored { &self.inner.store } else { &self.inner.memory };
-        let tools = RunTools { run: id.clone(), store: Arc::clone(store) };
-        let prepared = self.inner.surroundings.prepare(user, &tools, &spec).await?;
-        let mut items = self.before(user, &spec).await?;
+        let surroundings = &self.inner.surroundings;
+        let records = self.records_before(user, &spec).await?;
+        let mut items = context::model_items(&records);
         check_results(&items, &input)?;
         items.extend(input.iter().cloned());
+        let left = if resumed.is_none() { self.left(user, &spec, &records, &items, &input).await? } else { None };
+        let owner = resumed.as_ref().and_then(|resumed| surroundings.parked(user, &resumed.continued.run));
+        let owner = owner.unwrap_or_else(|| Owner::new(id.clone()));
+        let items = context::close_calls(items);
+        let (mut open, mut earlier) = (Vec::new(), Earlier::default());
+        if resumed.is_some() {
+            let functions = spec.functions();
+            open = open_calls(&records, &items, &id);
+            earlier.open = open.iter().map(|open| open.call.clone()).collect();
+            open.retain(|open| !functions.contains(&open.call.name));
+        }
+        let calls = open.iter().map(|open| open.call.id.clone()).collect();
+        let continued = resumed.as_ref().map(|resumed| Continued { calls, ..resumed.continued.clone() });
+        let tools = RunTools { run: id.clone(), store: Arc::clone(store), owner: owner.clone(), continued };
+        let prepared = surroundings.prepare(user, &tools, &spec).await?;
         let ids = ItemIds::new(&id, 1);
-        let input = input.into_iter().enumerate();
-        let input = input.map(|(number, item)| {
-            let id = ids.input(Kind::of(&item), number)?;
-            Ok(StoredItem::Item(item).into_new(id))
-        });
+        let answers = resumed.as_ref().map(|resumed| resumed.answers.clone()).unwrap_or_default();
+        let answers = answers.into_iter().map(|answer| (Kind::Answer, StoredItem::Answer(answer)));
+        let input = answers.chain(input.into_iter().map(|item| (Kind::of(&item), StoredItem::Item(item))));
+        let input = input.enumerate().map(|(number, (kind, item))| Ok(item.into_new(ids.input(kind, number)?)));
         let created_at = SystemTime::now();
         let new = NewRun {
             id: id.clone(),
@@ -81,24 +109,35 @@ impl RunService {
             input: input
                 .collect::<Result<_, IdError>>()
                 .map_err(|error| RunError::invalid("input", error.to_string()))?,
-            begun: Some(StoreJournal::first_step()),
+            begun: resumed.is_none().then(StoreJournal::first_step),
+            continues: tools.continued.as_ref().map(|continued| continued.run.clone()).or_else(|| left.clone()),
         };
         let drive = Drive {
             user: user.clone(),
-            id,
+            id: id.clone(),
             attempt: 1,
             created_at,
             spec: Arc::new(spec),
             store: Arc::clone(store),
             prepared,
-            items: context::close_calls(items),
-            earlier: Earlier::default(),
-            open: Vec::new(),
+            items,
+            earlier,
+            open,
             finished: Vec::new(),
-            begun: Some(1),
+            begun: resumed.is_none().then_some(1),
         };
         self.admit(user)?;
-        store.begin_run(user, &new).await?;
+        // Calls of code that is still under way are recorded for one of the two runs, never for neither.
+        let mut owned_by = owner.write().await;
+        store.begin_run(user, &new).await.map_err(|error| match (error, &new.continues) {
+            (StoreError::Conflict { .. }, Some(run)) => RunError::Continued { run: run.clone() },
+            (error, _) => error.into(),
+        })?;
+        *owned_by = id;
+        drop(owned_by);
+        if let Some(run) = left {
+            surroundings.let_go(user, &run);
+        }
         Ok(self.launch(drive))
     }
 
@@ -109,10 +148,13 @@ impl RunService {
 
     /// The conversation before a run.
     pub async fn before(&self, user: &UserId, spec: &RunSpec) -> Result<Vec<Item>, RunError> {
+        Ok(context::model_items(&self.records_before(user, spec).await?))
+    }
+
+    async fn records_before(&self, user: &UserId, spec: &RunSpec) -> Result<Vec<ItemRecord>, RunError> {
         let store = &*self.inner.store;
         if let Some(conversation) = &spec.conversation {
-            let records = context::records(store, user, Thread::Conversation(conversation)).await?;
-            return Ok(context::model_items(&records));
+            return Ok(context::records(store, user, Thread::Conversation(conversation)).await?);
         }
         let Some(previous) = &spec.previous else { return Ok(Vec::new()) };
         match store.run(user, previous).await? {
@@ -123,11 +165,12 @@ impl RunService {
             }
             Some(_) => {}
         }
-        Ok(context::model_items(&context::records(store, user, Thread::Run(previous)).await?))
+        Ok(context::records(store, user, Thread::Run(previous)).await?)
     }
 
     pub(crate) async fn prepare(&self, user: &UserId, id: &RunId, spec: &RunSpec) -> Result<Prepared, RunError> {
-        let tools = RunTools { run: id.clone(), store: Arc::clone(&self.inner.store) };
+        let (run, store) = (id.clone(), Arc::clone(&self.inner.store));
+        let tools = RunTools { owner: Owner::new(run.clone()), run, store, continued: None };
         self.inner.surroundings.prepare(user, &tools, spec).await
     }
 
@@ -229,9 +272,11 @@ impl RunService {
         if let Some(live) = self.find_live(user, id) {
             live.stop();
             if let Some(response) = live.ended().await {
+                self.inner.surroundings.let_go(user, id);
                 return Ok(Some((*response).clone()));
             }
         }
+        self.inner.surroundings.let_go(user, id);
         self.response(user, id).await
     }
 

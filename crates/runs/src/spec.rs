@@ -31,6 +31,9 @@ pub struct RunSpec {
     /// Whether a person may be asked about calls that need an approval. Otherwise, they are refused.
     #[serde(default)]
     pub may_ask: bool,
+    /// Whether the run ends when its calls wait for a person, so that its client can answer.
+    #[serde(default)]
+    pub parks: bool,
     /// Whether the run is kept after its end.
     #[serde(default)]
     pub is_stored: bool,

@@ -4,6 +4,7 @@ use crate::context::{self, Thread};
 use crate::drive::Drive;
 use crate::error::RunError;
 use crate::item::StoredItem;
+use crate::journal::OpenCall;
 use crate::service::{RunService, damaged};
 use crate::spec::RunSpec;
 use crate::surroundings::container;
@@ -51,11 +52,11 @@ impl RunService {
         let thread = spec.conversation.as_ref().map_or(Thread::Run(id), Thread::Conversation);
         let records = context::records(&**store, user, thread).await?;
         let model_items = context::close_calls(context::model_items(&records));
+        let open = open_calls(&records, &model_items, id);
         let own: Vec<ItemRecord> =
             records.into_iter().filter(|item| item.is_output && item.run.as_ref() == Some(id)).collect();
-        let open = open_calls(&own, &model_items);
         let finished = finished(user, &spec, &own, &open);
-        let earlier = earlier(&store.steps(user, id).await?, open.iter().map(|(_, call)| call.clone()).collect());
+        let earlier = earlier(&store.steps(user, id).await?, open.iter().map(|open| open.call.clone()).collect());
         let RunRecord { created_at, attempts, .. } = record;
         tracing::info!(run = %id, %user, attempt = attempts, steps = earlier.steps, "a run is continued");
         self.launch(Drive {
@@ -87,22 +88,22 @@ impl RunService {
     }
 }
 
-/// The calls of this run without a result, with their item IDs.
-fn open_calls(own: &[ItemRecord], conversation: &[Item]) -> Vec<(String, Call)> {
-    let open = context::open_calls(conversation);
-    let id_of = |call: &Call| {
-        own.iter().rev().find_map(|record| match StoredItem::of(record)? {
-            StoredItem::Item(Item::Call(stored)) if stored == *call => Some(record.id.to_string()),
-            _ => None,
-        })
+/// The calls without a result that a run has made or taken over.
+pub(crate) fn open_calls(records: &[ItemRecord], conversation: &[Item], run: &RunId) -> Vec<OpenCall> {
+    let find = |call: Call| {
+        let made = records.iter().rev().filter(|record| record.is_output).find(|record| {
+            matches!(StoredItem::of(record), Some(StoredItem::Item(Item::Call(stored))) if stored == call)
+        });
+        let made = made?;
+        Some(OpenCall { id: made.id.to_string(), call, is_taken_over: made.run.as_ref() != Some(run) })
     };
-    open.into_iter().filter_map(|call| Some((id_of(&call)?, call))).collect()
+    context::open_calls(conversation).into_iter().filter_map(find).collect()
 }
 
 /// The finished items of earlier attempts, as clients see them.
-fn finished(user: &UserId, spec: &RunSpec, own: &[ItemRecord], open: &[(String, Call)]) -> Vec<serde_json::Value> {
+fn finished(user: &UserId, spec: &RunSpec, own: &[ItemRecord], open: &[OpenCall]) -> Vec<serde_json::Value> {
     let done: Vec<ItemRecord> =
-        own.iter().filter(|record| !open.iter().any(|(id, _)| id == record.id.as_str())).cloned().collect();
+        own.iter().filter(|record| !open.iter().any(|open| open.id == record.id.as_str())).cloned().collect();
     let (container, functions) = (container(user), spec.functions());
     items::all(&done, &Place { container: &container, functions: &functions })
 }
@@ -115,7 +116,11 @@ fn earlier(steps: &[StepRecord], open: Vec<Call>) -> Earlier {
         match step.begun.kind {
             StepKind::Model if step.ended_at.is_some() => asked += 1,
             StepKind::Execution => calls += 1,
-            StepKind::Model | StepKind::ClientCall | StepKind::Question | StepKind::Compaction => {}
+            StepKind::Model
+            | StepKind::ClientCall
+            | StepKind::Question
+            | StepKind::Compaction
+            | StepKind::Parked => {}
         }
         let used = step.outcome.as_ref().and_then(|outcome| outcome.get("usage")).cloned();
         if let Some(used) = used.and_then(|used| serde_json::from_value(used).ok()) {

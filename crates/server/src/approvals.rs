@@ -9,8 +9,9 @@ mod tests;
 use async_trait::async_trait;
 use coracle_accounts::People;
 use coracle_policy::{Answer, Approver, Question};
+use coracle_runs::ParkedQuestion;
 use coracle_store::{ApprovalOutcome, ApprovalRecord, StoreError};
-use coracle_types::UserId;
+use coracle_types::{ExecutionId, IdError, RunId, ServerName, UserId};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -113,6 +114,36 @@ impl OpenQuestions {
     /// `stop` withdraws all questions.
     pub(crate) fn new(people: People, patience: Duration, stop: CancellationToken) -> Self {
         Self { shared: Arc::new(Shared { users: Mutex::default(), people, patience, stop }) }
+    }
+
+    /// Stores the answer to a question whose process is gone. The code asks again, and gets it then.
+    pub(crate) async fn answer_late(
+        &self,
+        user: &UserId,
+        run: &RunId,
+        question: &ParkedQuestion,
+        answer: PersonsAnswer,
+        by: &str,
+    ) -> Result<(), StoreError> {
+        let shortened = |text: &str| text.chars().take(MAX_TEXT_CHARS).collect::<String>();
+        let damaged = |error: IdError| StoreError::Damaged { what: "question".to_owned(), reason: error.to_string() };
+        let asked = &question.asked;
+        let record = ApprovalRecord {
+            id: question.id.clone(),
+            user: user.clone(),
+            server: ServerName::new(&asked.server).map_err(damaged)?,
+            tool: asked.tool.clone(),
+            arguments: shortened(&asked.arguments),
+            reason: shortened(&asked.why),
+            session: None,
+            execution_id: ExecutionId::new(&asked.execution).map_err(damaged)?,
+            origin: Some(run.to_string()),
+            asked_at: asked.asked_at(),
+            ended_at: SystemTime::now(),
+            outcome: answer.outcome(),
+            answered_by: Some(shortened(by)),
+        };
+        self.shared.record(&record).await
     }
 
     /// Returns an approver that asks this user. The origin, such as the ID of a run, is listed with its questions.

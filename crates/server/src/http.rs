@@ -17,8 +17,10 @@ mod priming;
 mod problem;
 mod protected_resource;
 mod provider;
+mod rate_limit;
 mod sessions;
 mod sign_in;
+mod upload;
 mod v1;
 
 use crate::agent::AgentOptions;
@@ -49,6 +51,7 @@ pub use cors::{CorsOrigins, OriginError};
 use guard::Guard;
 pub use parts::{Part, Parts};
 use priming::Unprimed;
+use rate_limit::RateLimit;
 pub(crate) use problem::ApiError;
 use rmcp::transport::StreamableHttpServerConfig;
 use rmcp::transport::streamable_http_server::StreamableHttpService;
@@ -87,6 +90,8 @@ pub struct HttpOptions {
     pub parts: Parts,
     /// Maximum number of connections [default: 4096].
     pub max_connections: Option<usize>,
+    /// Maximum number of requests per minute for each key or user.
+    pub requests_per_minute: Option<u32>,
     /// Authentication options. Without them, all requests are those of the local user.
     pub auth: Option<AuthOptions>,
     /// Models and limits of the agent.
@@ -116,6 +121,7 @@ struct App {
     runs: RunService,
     questions: OpenQuestions,
     user_data: UserDataTurns,
+    rate: RateLimit,
     stop: CancellationToken,
 }
 
@@ -165,6 +171,7 @@ pub async fn serve_http(
         runs: agent.runs.clone(),
         questions,
         user_data: UserDataTurns::default(),
+        rate: RateLimit::new(options.requests_per_minute, &frontend.metrics),
         stop: stop.clone(),
     };
     let guarded = routes(&app, &options.cors_origins).layer(middleware::from_fn_with_state(guard, guard::check));
@@ -222,8 +229,8 @@ fn routes(app: &App, cors_origins: &CorsOrigins) -> Router<App> {
     }
     if app.parts.has(Part::Api) {
         for_programs = for_programs
-            .merge(api::router(required(KeyScope::Api)))
-            .merge(v1::router(required(KeyScope::Api), &app.agent))
+            .merge(api::router(required(KeyScope::Api), &app.rate))
+            .merge(v1::router(required(KeyScope::Api), &app.agent, &app.rate))
             .merge(legacy_skills::router().layer(requires(KeyScope::Api)));
     }
     if let Some(cors) = cors_origins.layer() {

@@ -17,6 +17,7 @@ mod demo;
 mod gone;
 mod http;
 mod identity;
+mod late_approver;
 mod mcp;
 mod metrics;
 mod personal_keys;

@@ -32,6 +32,7 @@ pub(crate) struct Metrics {
     calls: Family<Called, Counter>,
     under_way: Gauge,
     sessions: Gauge,
+    limited: Counter,
 }
 
 impl Default for Metrics {
@@ -45,7 +46,9 @@ impl Default for Metrics {
         registry.register("tool_calls", "Tool calls to MCP servers", calls.clone());
         registry.register("executions_under_way", "Running executions", under_way.clone());
         registry.register("live_sessions", "Live session interpreters", sessions.clone());
-        Self { registry, executions, seconds, calls, under_way, sessions }
+        let limited = Counter::default();
+        registry.register("requests_limited", "Requests refused by the rate limit", limited.clone());
+        Self { registry, executions, seconds, calls, under_way, sessions, limited }
     }
 }
 
@@ -54,6 +57,11 @@ impl Metrics {
     pub(crate) fn begin(&self) -> UnderWay {
         self.under_way.inc();
         UnderWay(self.under_way.clone())
+    }
+
+    /// Counts a request that the rate limit refused.
+    pub(crate) fn limited(&self) {
+        self.limited.inc();
     }
 
     pub(crate) fn under_way(&self) -> i64 {

@@ -3,14 +3,14 @@
 use crate::agent::AgentOptions;
 use crate::agent_runtime::AgentRuntime;
 use crate::approvals::OpenQuestions;
-use crate::mcp::{Frontend, FrontendTools};
+use crate::mcp::{Frontend, FrontendTools, HeldExecutions};
 use crate::user_models::UserModels;
 use async_trait::async_trait;
 use coracle_accounts::People;
 use coracle_agent::Agent;
 use coracle_policy::{Approver, NobodyToAsk};
-use coracle_runs::{Prepared, RunError, RunService, RunSpec, RunTools, Surroundings};
-use coracle_types::UserId;
+use coracle_runs::{Owner, Prepared, RunError, RunService, RunSpec, RunTools, Surroundings};
+use coracle_types::{RunId, UserId};
 use std::fmt;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -28,7 +28,8 @@ impl Frontend {
         stop: &CancellationToken,
     ) -> AgentRuntime {
         let models = UserModels::new(options, people);
-        let surroundings = ServerSurroundings { frontend: self.clone(), models: models.clone(), questions };
+        let held = HeldExecutions::default();
+        let surroundings = ServerSurroundings { frontend: self.clone(), models: models.clone(), questions, held };
         let runs = RunService::new(people.shared_store(), Arc::new(surroundings), stop.clone());
         // A front end is served once, so the runtime is never replaced.
         self.agent.get_or_init(|| AgentRuntime { models, runs }).clone()
@@ -39,6 +40,7 @@ struct ServerSurroundings {
     frontend: Frontend,
     models: UserModels,
     questions: Option<OpenQuestions>,
+    held: HeldExecutions,
 }
 
 impl ServerSurroundings {
@@ -63,8 +65,12 @@ impl Surroundings for ServerSurroundings {
         let found = self.models.find(user, Some(&spec.model)).await.map_err(|error| invalid(error.to_string()))?;
         let chosen = found.map_err(|error| invalid(format!("{error}: {}", error.hint())))?;
         let mut tools = FrontendTools::new(self.frontend.of_user(user), self.approver(user, run, spec));
-        if spec.outlives_client() {
+        let can_hold = spec.parks || run.continued.is_some();
+        if spec.outlives_client() || can_hold {
             tools = tools.for_run(run.clone());
+        }
+        if can_hold {
+            tools = tools.holding(self.held.clone());
         }
         let options = &self.models.options;
         let of_client = spec.instructions.as_deref().unwrap_or_default();
@@ -76,5 +82,13 @@ impl Surroundings for ServerSurroundings {
             model: chosen.model,
             instructions,
         })
+    }
+
+    fn parked(&self, user: &UserId, run: &RunId) -> Option<Owner> {
+        self.held.owner(user, run)
+    }
+
+    fn let_go(&self, user: &UserId, run: &RunId) {
+        self.held.stop(user, run);
     }
 }

@@ -2,7 +2,7 @@ use crate::StoreError;
 use async_trait::async_trait;
 use coracle_types::{ConversationId, ItemId, RunId, UserId};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::fmt;
 use std::time::SystemTime;
 
@@ -72,6 +72,8 @@ pub struct NewRun {
     pub input: Vec<NewItem>,
     /// The first step, if it begins with the run.
     pub begun: Option<NewStep>,
+    /// The run whose parked calls this one takes over, with what is recorded of them.
+    pub continues: Option<RunId>,
 }
 
 /// A stored run.
@@ -135,11 +137,14 @@ pub enum StepKind {
     Question,
     /// The conversation is shortened.
     Compaction,
+    /// The run has ended, and a call of it waits for a person until another run takes it over.
+    Parked,
 }
 
 impl StepKind {
     /// All kinds.
-    pub const ALL: [Self; 5] = [Self::Model, Self::Execution, Self::ClientCall, Self::Question, Self::Compaction];
+    pub const ALL: [Self; 6] =
+        [Self::Model, Self::Execution, Self::ClientCall, Self::Question, Self::Compaction, Self::Parked];
 
     /// The name of the kind in the store.
     pub fn as_str(self) -> &'static str {
@@ -149,6 +154,7 @@ impl StepKind {
             Self::ClientCall => "client_call",
             Self::Question => "question",
             Self::Compaction => "compaction",
+            Self::Parked => "parked",
         }
     }
 }
@@ -312,6 +318,9 @@ pub trait Runs: Send + Sync + fmt::Debug {
 
     /// Begins a run. Fails with [`StoreError::NoConversation`] if there is no such conversation, and with
     /// [`StoreError::Busy`] if a run is running in it.
+    ///
+    /// A run that continues another one ends its steps of the kind [`StepKind::Parked`] and takes its recorded calls
+    /// over. Fails with [`StoreError::Conflict`] if there is no such step: only one run can continue another.
     async fn begin_run(&self, user: &UserId, run: &NewRun) -> Result<(), StoreError>;
 
     /// Adds progress to a running run. Fails with [`StoreError::NoRun`] if it is not running.
@@ -330,7 +339,8 @@ pub trait Runs: Send + Sync + fmt::Debug {
     /// The steps of a run, in order.
     async fn steps(&self, user: &UserId, run: &RunId) -> Result<Vec<StepRecord>, StoreError>;
 
-    /// Records that code begins a call. `subject` is the step of the run.
+    /// Records that code begins a call. `subject` is the step of the run. Fails with [`StoreError::NoRun`] if the run is
+    /// not running, unless it has parked this step.
     async fn begin_call(
         &self,
         user: &UserId,
@@ -351,7 +361,8 @@ pub trait Runs: Send + Sync + fmt::Debug {
         answer: &Value,
     ) -> Result<(), StoreError>;
 
-    /// The recorded calls of a step, in the order of their numbers. Deleted when the run ends.
+    /// The recorded calls of a step, in the order of their numbers. Deleted when the run ends, unless it has parked the
+    /// step.
     async fn calls(&self, user: &UserId, run: &RunId, subject: &str) -> Result<Vec<RunCall>, StoreError>;
 
     /// Takes over running runs whose process is gone, and counts one more attempt for each.
@@ -361,4 +372,13 @@ pub trait Runs: Send + Sync + fmt::Debug {
     /// it. A running run stays, with the runs that it continues, and so do those that a later run continues. Returns
     /// the number of both.
     async fn delete_old_runs(&self, before: SystemTime) -> Result<u64, StoreError>;
+}
+
+/// The outcome of a parked step that another run has taken over.
+pub(crate) fn continued_by(run: &RunId) -> Value {
+    json!({ "continued_by": run.as_str() })
+}
+
+pub(crate) fn not_parked(run: &RunId) -> StoreError {
+    StoreError::Conflict { what: format!("the parked run {run}"), expected: 0 }
 }

@@ -11,6 +11,7 @@ mod journal;
 mod life;
 mod readiness;
 mod rows;
+mod run_calls;
 mod runs;
 mod schema;
 mod token_use;

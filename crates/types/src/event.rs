@@ -49,6 +49,12 @@ pub enum Event {
         tool: String,
         /// Why a person is asked.
         why: String,
+        /// The arguments as a JSON object. Arguments that are too long are `{"shortened": …}` with their beginning.
+        arguments: String,
+        /// Digest of everything that the answer applies to: the tool as it is defined, and all arguments.
+        digest: String,
+        /// The execution of the code.
+        execution: String,
     },
     /// The question about a call is answered or withdrawn. A call that is cancelled just ends.
     Answered {

@@ -8,6 +8,7 @@ pub(crate) fn problem(ended: &Ended) -> Option<String> {
     match ended {
         Ended::Done => None,
         Ended::ClientCalls(_) => Some("the model called a tool that does not exist".to_owned()),
+        Ended::Parked { .. } => Some("a call waits for approval".to_owned()),
         Ended::Refused => Some("the model refused the task".to_owned()),
         Ended::Length => Some("the answer reached its maximum length".to_owned()),
         Ended::Steps(most) => Some(format!("stopped after {most} steps (agent.max_steps)")),
@@ -25,6 +26,7 @@ pub(crate) fn limit_code(ended: &Ended) -> Option<&'static str> {
     match ended {
         Ended::Done | Ended::Failed(_) => None,
         Ended::ClientCalls(_) => Some("unknown_tool"),
+        Ended::Parked { .. } => Some("approval"),
         Ended::Refused => Some("refused"),
         Ended::Length => Some("length"),
         Ended::Steps(_) => Some("steps"),

@@ -187,7 +187,15 @@ impl Auth {
         let max_connections = usize::try_from(server.max_connections).ok();
         let cors_origins = self.cors_origins.clone();
         let auth = Some(auth);
-        HttpOptions { allowed_hosts, allowed_origins, cors_origins, max_connections, auth, ..HttpOptions::default() }
+        HttpOptions {
+            allowed_hosts,
+            allowed_origins,
+            cors_origins,
+            max_connections,
+            requests_per_minute: server.requests_per_minute.and_then(|most| u32::try_from(most).ok()),
+            auth,
+            ..HttpOptions::default()
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod agent;
 mod agent_limits;
+mod approvals;
 mod chat;
 mod conversations;
 mod data_folder;
@@ -21,5 +22,6 @@ mod responses;
 mod site;
 mod slow;
 mod stopping;
+mod uploads;
 mod user_data;
 mod views;

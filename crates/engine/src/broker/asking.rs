@@ -42,6 +42,9 @@ impl Approver for Asking<'_> {
                 server: question.server.to_string(),
                 tool: question.tool.clone(),
                 why: question.why.clone(),
+                arguments: question.arguments_json.clone(),
+                digest: question.digest.clone(),
+                execution: question.execution.to_string(),
             };
             self.listener.tell(event).await;
             let _ = self.asked.set(question.id.clone());

@@ -33,6 +33,8 @@ async fn a_question_says_what_a_person_needs_to_know() {
         tool: "re\\u{200b}set".to_owned(),
         description: "Throws everything [31maway.".to_owned(),
         arguments_preview: r#"{"path":"/x"}"#.to_owned(),
+        arguments_json: r#"{"path":"/x"}"#.to_owned(),
+        digest: question.digest.clone(),
         hints: destructive("git", "x").hints,
         why: "rule \"git.*\" (coracle.yaml:3)".to_owned(),
         doubt: None,

@@ -1,11 +1,12 @@
 //! Items as clients see them.
 
 use crate::item::StoredItem;
+use crate::surroundings::file_id;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use coracle_models::{Call, CallResult, Item, Part};
 use coracle_store::ItemRecord;
-use coracle_types::ItemId;
+use coracle_types::{ArtifactId, ItemId};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -15,6 +16,31 @@ const EXECUTE_CODE: &str = "execute_code";
 const SERVER_LABEL: &str = "coracle";
 /// Maximum length of the logs of one call, in bytes.
 const MAX_LOG_BYTES: usize = 256 << 10;
+
+/// Maximum size of the images of one run that are part of its items, in bytes. Others are links.
+const MAX_IMAGE_BYTES: usize = 8 << 20;
+
+/// Types and maximum size of the artifacts that a model sees as images.
+const SHOWN_IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+const MAX_SHOWN_IMAGE_BYTES: u64 = 1 << 20;
+
+/// How much of the images of a run may still be part of its items.
+#[derive(Debug)]
+pub(crate) struct ImageRoom(usize);
+
+impl Default for ImageRoom {
+    fn default() -> Self {
+        Self(MAX_IMAGE_BYTES)
+    }
+}
+
+impl ImageRoom {
+    fn take(&mut self, bytes: usize) -> bool {
+        let left = self.0.checked_sub(bytes);
+        self.0 = left.unwrap_or(self.0);
+        left.is_some()
+    }
+}
 
 /// The state of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,36 +109,65 @@ pub(crate) fn all(records: &[ItemRecord], place: &Place<'_>) -> Vec<Value> {
     let mut results: BTreeMap<&str, Vec<(&CallResult, Option<&Value>)>> = BTreeMap::new();
     for (_, item) in stored.iter().rev() {
         match item {
-            StoredItem::Result { result, structured } => {
+            StoredItem::Result { result, structured, .. } => {
                 results.entry(&result.call_id).or_default().push((result, structured.as_ref()));
             }
             StoredItem::Item(Item::Result(result)) => {
                 results.entry(&result.call_id).or_default().push((result, None));
             }
-            StoredItem::Item(_) | StoredItem::Compaction(_) => {}
+            StoredItem::Item(_) | StoredItem::Compaction(_) | StoredItem::Asked(_) | StoredItem::Answer(_) => {}
         }
     }
+    let has_call = |call: &Call| stored.iter().any(|(_, item)| matches!(item, StoredItem::Item(Item::Call(c)) if c == call));
     let mut views = Vec::new();
     let mut artifacts = Vec::new();
+    let mut images = ImageRoom::default();
+    // Outputs of calls whose result has not come yet.
+    let mut outputs: Vec<(&str, Value)> = Vec::new();
     for (id, item) in &stored {
         match item {
             StoredItem::Item(Item::Call(call)) if place.is_own(call) => {
                 let result = results.get_mut(call.id.as_str()).and_then(Vec::pop);
                 let status = if result.is_some() { Status::Completed } else { Status::Incomplete };
                 artifacts.extend(result.and_then(|(_, structured)| structured).into_iter().flat_map(artifacts_of));
-                views.extend(own_call(id.as_str(), call, result, status, place.container));
+                let mut shown = own_call(id.as_str(), call, result, status, place.container, &mut images).into_iter();
+                views.extend(shown.next());
+                outputs.extend(shown.map(|output| (call.id.as_str(), output)));
             }
             StoredItem::Item(Item::Assistant { text, .. }) => {
                 let annotations = citations(text, &std::mem::take(&mut artifacts), place.container);
                 views.push(message(id.as_str(), text, &annotations, Status::Completed));
             }
             StoredItem::Item(item) => views.push(plain(id.as_str(), item)),
-            // Shown with its call.
-            StoredItem::Result { .. } => {}
+            // A call that an earlier run has parked.
+            StoredItem::Result { result, structured, call: Some(call) } if !has_call(call) => {
+                artifacts.extend(structured.iter().flat_map(artifacts_of));
+                let shown = Some((result, structured.as_ref()));
+                let id = id.as_str().replacen("res_", "call_", 1);
+                views.extend(own_call(&id, call, shown, Status::Completed, place.container, &mut images));
+            }
+            // Shown with its call, unless the output has an item of its own.
+            StoredItem::Result { result, .. } => {
+                let place = outputs.iter().position(|(call, _)| *call == result.call_id);
+                views.extend(place.map(|place| outputs.remove(place).1));
+            }
             StoredItem::Compaction(items) => views.push(compaction(id.as_str(), items)),
+            StoredItem::Asked(asked) => {
+                views.push(approval_request(id.as_str(), &asked.server, &asked.tool, &asked.arguments));
+            }
+            StoredItem::Answer(answer) => views.push(json!({
+                "type": "mcp_approval_response", "id": id.as_str(), "approval_request_id": answer.question,
+                "approve": answer.approve, "reason": answer.reason,
+            })),
         }
     }
+    views.extend(outputs.into_iter().map(|(_, output)| output));
     views
+}
+
+/// A question whether a call may be made.
+pub(crate) fn approval_request(id: &str, server: &str, tool: &str, arguments: &str) -> Value {
+    json!({"type": "mcp_approval_request", "id": id, "server_label": server, "name": tool, "arguments": arguments})
 }
 
 /// An item that is shown as it is.
@@ -196,9 +251,10 @@ pub(crate) fn own_call(
     result: Option<(&CallResult, Option<&Value>)>,
     status: Status,
     container: &str,
+    images: &mut ImageRoom,
 ) -> Vec<Value> {
     match Shown::of(call, true) {
-        Shown::Code => vec![code_call(id, call, result, status, container)],
+        Shown::Code => vec![code_call(id, call, result, status, container, images)],
         Shown::Shell => {
             let mut views = vec![shell_call(id, call, status)];
             views.extend(result.map(|(result, structured)| shell_output(id, call, result, structured)));
@@ -214,6 +270,7 @@ fn code_call(
     result: Option<(&CallResult, Option<&Value>)>,
     status: Status,
     container: &str,
+    images: &mut ImageRoom,
 ) -> Value {
     let outputs = result.map(|(result, structured)| {
         let mut outputs = Vec::new();
@@ -221,8 +278,13 @@ fn code_call(
         if !logs.is_empty() {
             outputs.push(json!({"type": "logs", "logs": logs}));
         }
+        let mut links = structured.map(image_links).unwrap_or_default().into_iter();
         outputs.extend(result.parts.iter().filter_map(|part| match part {
-            Part::Image { mime, data } => Some(json!({"type": "image", "url": format!("data:{mime};base64,{data}")})),
+            Part::Image { mime, data } => {
+                let link = links.next();
+                let url = if images.take(data.len()) { format!("data:{mime};base64,{data}") } else { link? };
+                Some(json!({"type": "image", "url": url}))
+            }
             Part::ImageUrl { url } => Some(json!({"type": "image", "url": url})),
             Part::Text { .. } => None,
         }));
@@ -233,6 +295,25 @@ fn code_call(
         "type": "code_interpreter_call", "id": id, "container_id": container, "code": code_of(call),
         "outputs": outputs, "status": if failed { "failed" } else { status.as_str() },
     })
+}
+
+/// Links to the images of an execution, in the order in which they were sent to the model.
+fn image_links(structured: &Value) -> Vec<String> {
+    let artifacts = structured.get("artifacts").and_then(Value::as_array).into_iter().flatten();
+    let images = artifacts.filter(|artifact| {
+        let mime = artifact.get("mime").and_then(Value::as_str).unwrap_or_default();
+        let bytes = artifact.get("bytes").and_then(Value::as_u64).unwrap_or(u64::MAX);
+        SHOWN_IMAGES.contains(&mime) && bytes <= MAX_SHOWN_IMAGE_BYTES
+    });
+    let link = |artifact: &Value| {
+        let id = artifact.get("id").and_then(Value::as_str);
+        let version = artifact.get("version").and_then(Value::as_u64);
+        match id.zip(version) {
+            Some((id, version)) => format!("/api/artifacts/{id}/versions/{version}/content"),
+            None => artifact.get("uri").and_then(Value::as_str).unwrap_or_default().to_owned(),
+        }
+    };
+    images.map(link).collect()
 }
 
 /// The code of a call, in whatever language.
@@ -331,7 +412,10 @@ pub(crate) fn artifacts_of(structured: &Value) -> Vec<CitedFile> {
     let text = |artifact: &Value, name: &str| artifact.get(name).and_then(Value::as_str).map(str::to_owned);
     let artifact = |artifact: &Value| {
         let name = text(artifact, "name")?;
-        let id = text(artifact, "uri").or_else(|| text(artifact, "path")).unwrap_or_else(|| name.clone());
+        let kept = text(artifact, "id").and_then(|id| ArtifactId::new(id).ok());
+        let kept = kept.zip(artifact.get("version").and_then(Value::as_u64));
+        let id = kept.map(|(id, version)| file_id(&id, version));
+        let id = id.or_else(|| text(artifact, "uri")).unwrap_or_else(|| name.clone());
         Some(CitedFile { name, id })
     };
     list.into_iter().flatten().filter_map(artifact).collect()
@@ -349,4 +433,31 @@ pub(crate) fn citations(text: &str, files: &[CitedFile], container: &str) -> Vec
         })
     };
     files.iter().map(citation).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_beyond_the_room_of_a_run_are_links() {
+        let call = Call {
+            id: "c".to_owned(),
+            name: EXECUTE_CODE.to_owned(),
+            arguments: json!({"code": "draw()"}).to_string(),
+            native: None,
+        };
+        let part = |size: usize| Part::Image { mime: "image/png".to_owned(), data: "x".repeat(size) };
+        let result = CallResult { call_id: "c".to_owned(), parts: vec![part(60), part(60), part(30)], is_error: false };
+        let artifact = |number: u64| json!({"mime": "image/png", "bytes": 9, "id": format!("art-{number}"), "version": 1});
+        let text = json!({"mime": "text/plain", "bytes": 9, "id": "art-0", "version": 1});
+        let structured = json!({"artifacts": [text, artifact(1), artifact(2), artifact(3)], "stdout": "drawn"});
+        let mut room = ImageRoom(100);
+        let shown = Some((&result, Some(&structured)));
+        let views = own_call("call_1", &call, shown, Status::Completed, "cntr_1", &mut room);
+        let urls: Vec<&str> = views[0]["outputs"].as_array().unwrap().iter().filter_map(|o| o["url"].as_str()).collect();
+        assert_eq!((urls.len(), urls[1]), (3, "/api/artifacts/art-2/versions/1/content"));
+        assert!(urls[0].starts_with("data:image/png;base64,xx") && urls[2].starts_with("data:"), "{urls:?}");
+        assert_eq!(room.0, 10);
+    }
 }

@@ -1,9 +1,10 @@
 //! Tells a run as the events of the Responses API.
 
-use super::items::{self, CitedFile, Place, Shown, Status};
+use super::items::{self, CitedFile, ImageRoom, Place, Shown, Status};
 use super::response::{self, Parts, StoredOutcome};
 use crate::feed::{Feed, ITEM_DONE};
 use crate::item::{ItemIds, Kind, Positions};
+use crate::journal::OpenCall;
 use crate::spec::RunSpec;
 use coracle_agent::{CallUpdate, RunEvent, ToolOutput};
 use coracle_models::{Call, CallResult, Item, ModelEvent};
@@ -44,6 +45,8 @@ pub(crate) struct Narrator {
     files: Vec<CitedFile>,
     /// Number of messages of the user during the run.
     steered: usize,
+    /// The room for images in the items.
+    images: ImageRoom,
 }
 
 #[derive(Debug)]
@@ -95,19 +98,20 @@ impl Narrator {
             calls: BTreeMap::new(),
             files: Vec::new(),
             steered: 0,
+            images: ImageRoom::default(),
         }
     }
 
     /// The beginning of a run, or of another attempt with the items that earlier ones have finished.
-    pub(crate) fn began(&mut self, earlier: Vec<Value>, open: &[(String, Call)]) {
+    pub(crate) fn began(&mut self, earlier: Vec<Value>, open: &[OpenCall]) {
         self.next_index = earlier.len();
         self.output = earlier.into_iter().enumerate().collect();
         for kind in ["response.created", "response.in_progress"] {
             let response = self.response(RunState::Running, None, None);
             self.tell(kind, json!({"response": response}));
         }
-        for (id, call) in open {
-            self.own_call(id.clone(), call.clone());
+        for open in open {
+            self.own_call(open.id.clone(), open.call.clone());
         }
     }
 
@@ -338,7 +342,7 @@ impl Narrator {
 
     /// A call of one of the agent's tools begins.
     fn own_call(&mut self, id: String, call: Call) {
-        let item = items::own_call(&id, &call, None, Status::InProgress, &self.container).swap_remove(0);
+        let item = items::own_call(&id, &call, None, Status::InProgress, &self.container, &mut self.images).swap_remove(0);
         let index = self.add(&item);
         let place = |more: Value| with(json!({"item_id": id, "output_index": index}), more);
         match Shown::of(&call, true) {
@@ -403,11 +407,16 @@ impl Narrator {
             CallUpdate::CallEnded { number, call } => {
                 self.extension("response.coracle.call.ended", with(place, json!({"number": number, "call": call})));
             }
-            CallUpdate::Asked { number, question, server, tool, why } => {
+            CallUpdate::Asked { number, question, server, tool, why, arguments, .. } => {
                 let asked = json!({
                     "number": number, "approval_id": question, "server": server, "tool": tool, "reason": why,
                 });
                 self.extension("response.coracle.asked", with(place, asked));
+                if self.spec.may_ask {
+                    let item = items::approval_request(&question, &server, &tool, &arguments);
+                    let index = self.add(&item);
+                    self.done(index, item, Status::Completed);
+                }
             }
             CallUpdate::Answered { number, question, allowed } => {
                 let answered = json!({"number": number, "approval_id": question, "allowed": allowed});
@@ -436,12 +445,12 @@ impl Narrator {
         let shown = result.as_ref().map(|result| (result, structured));
         let place = json!({"item_id": own.id, "output_index": own.index});
         match Shown::of(&own.call, true) {
-            Shown::Code => self.tell("response.code_interpreter_call.completed", place),
+            Shown::Code if output.is_some() => self.tell("response.code_interpreter_call.completed", place),
             Shown::Tool if output.is_some_and(|output| output.is_error) => self.tell("response.mcp_call.failed", place),
             Shown::Tool => self.tell("response.mcp_call.completed", place),
-            Shown::Shell | Shown::Function => {}
+            Shown::Code | Shown::Shell | Shown::Function => {}
         }
-        let mut views = items::own_call(&own.id, &own.call, shown, status, &self.container).into_iter();
+        let mut views = items::own_call(&own.id, &own.call, shown, status, &self.container, &mut self.images).into_iter();
         if let Some(item) = views.next() {
             // A call without a result stays in the history, so it stays in the output.
             self.done(own.index, item, Status::Completed);

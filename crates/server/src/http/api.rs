@@ -3,7 +3,7 @@
 mod accounts;
 mod approvals;
 mod artifacts;
-mod content;
+pub(super) mod content;
 mod conversations;
 mod executions;
 mod providers;
@@ -21,6 +21,7 @@ mod workspace;
 use super::App;
 use super::authentication::{RequiredScope, require};
 use super::problem::{ApiError, Problem};
+use super::rate_limit::{self, RateLimit};
 use axum::Router;
 use axum::http::{StatusCode, header};
 use axum::middleware;
@@ -82,13 +83,14 @@ pub fn openapi_document() -> String {
     text
 }
 
-pub(super) fn router(required: RequiredScope) -> Router<App> {
+pub(super) fn router(required: RequiredScope, rate: &RateLimit) -> Router<App> {
     // Built once: the document is public and may be requested any number of times.
     static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| openapi_document().into());
     let document = || async { ([(header::CONTENT_TYPE, "application/json")], DOCUMENT.clone()) };
     let (behind, _) = authenticated_routes().split_for_parts();
     let (open, _) = accounts::open_routes().split_for_parts();
     behind
+        .layer(middleware::from_fn_with_state(rate.clone(), rate_limit::limit_writes))
         .layer(middleware::from_fn_with_state(required, require))
         .merge(open)
         .route("/api/openapi.json", get(document))

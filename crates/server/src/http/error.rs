@@ -36,6 +36,7 @@ impl From<RunError> for ApiError {
             RunError::Invalid { .. } => Self::invalid(message),
             RunError::Missing { .. } => Self::missing(message),
             RunError::Busy => Self::new(StatusCode::CONFLICT, "conversation_locked", message),
+            RunError::Continued { .. } => Self::new(StatusCode::CONFLICT, "already_answered", message),
             RunError::NotRunning => Self::new(StatusCode::CONFLICT, "no_run", message),
             RunError::TooMany { .. } => Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_runs", message),
             RunError::TooManyMessages => Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_messages", message),

@@ -1,20 +1,27 @@
 //! The API of OpenAI under `/v1`: clients use the agent as if it were a model.
 
+mod approvals;
 mod chat;
 mod chat_answer;
 mod chat_request;
+mod containers;
 mod continuations;
 mod conversations;
 mod error;
 mod event_stream;
+mod file_references;
+mod files;
 mod local_key;
 mod models;
+mod multipart;
 mod responses;
 mod responses_request;
+mod stored_file;
 
 use super::App;
 use super::authentication::{RequiredScope, require};
 use super::problem::ApiError;
+use super::rate_limit::{self, RateLimit};
 use crate::agent::AgentOptions;
 use axum::Router;
 use axum::body::Body;
@@ -30,13 +37,16 @@ use std::sync::Arc;
 /// Maximum size of an error that is rewritten.
 const MAX_ERROR_BYTES: usize = 64 << 10;
 
-pub(super) fn router(required: RequiredScope, agent: &Arc<AgentOptions>) -> Router<App> {
+pub(super) fn router(required: RequiredScope, agent: &Arc<AgentOptions>, rate: &RateLimit) -> Router<App> {
     Router::new()
         .route("/v1/chat/completions", post(chat::complete))
         .merge(responses::router())
         .merge(conversations::router())
+        .merge(files::router())
+        .merge(containers::router())
         .route("/v1/models", get(models::list))
         .route("/v1/models/{*name}", get(models::show))
+        .layer(middleware::from_fn_with_state(rate.clone(), rate_limit::limit_all))
         .layer(middleware::from_fn_with_state(Arc::clone(agent), local_key::require))
         .layer(middleware::from_fn_with_state(required, require))
         .route("/v1", axum::routing::any(nothing))

@@ -1,10 +1,12 @@
 //! Coracle's own tools for the built-in agent: the same that MCP clients get in the profile `code`.
 
 use super::code_request::CodeRequest;
+use super::held::{HeldExecution, HeldExecutions};
 use super::{Frontend, definitions, discovery, prompt, render};
+use crate::late_approver::LateAnswers;
 use crate::profile::Profile;
 use async_trait::async_trait;
-use coracle_agent::{AgentTools, CallUpdate, ToolOutput};
+use coracle_agent::{AgentTools, CallUpdate, Ran, ToolOutput};
 use coracle_models::{Call, Part, ToolDefinition};
 use coracle_policy::Approver;
 use coracle_runs::{RunTools, StoreCallLog};
@@ -35,6 +37,12 @@ pub struct FrontendTools {
     approver: Arc<dyn Approver>,
     /// The run whose calls are recorded.
     run: Option<RunTools>,
+    /// IDs of calls that a parked run has left to this one.
+    taken_over: Arc<Mutex<HashSet<String>>>,
+    /// Answers for them.
+    late: LateAnswers,
+    /// Where executions are held that wait for a person when their run ends.
+    held: Option<HeldExecutions>,
     /// Servers that were started because code that is being written names them.
     anticipated: Arc<Mutex<HashSet<ServerName>>>,
 }
@@ -42,12 +50,28 @@ pub struct FrontendTools {
 impl FrontendTools {
     /// The tools of the user of this front end. The approver is asked about calls that need a person's approval.
     pub fn new(frontend: Frontend, approver: Arc<dyn Approver>) -> Self {
-        Self { frontend, approver, run: None, anticipated: Arc::default() }
+        Self {
+            frontend,
+            approver,
+            run: None,
+            taken_over: Arc::default(),
+            late: LateAnswers::default(),
+            held: None,
+            anticipated: Arc::default(),
+        }
     }
 
     /// Records the calls of code, so that the run can be taken up after a crash.
     pub(crate) fn for_run(self, run: RunTools) -> Self {
-        Self { run: Some(run), ..self }
+        let continued = run.continued.clone();
+        let (calls, late) = continued.map(|continued| (continued.calls, continued.late)).unwrap_or_default();
+        let taken_over = Arc::new(Mutex::new(calls.into_iter().collect()));
+        Self { run: Some(run), taken_over, late: LateAnswers::new(late), ..self }
+    }
+
+    /// Lets executions wait for a person when their run has ended.
+    pub(crate) fn holding(self, held: HeldExecutions) -> Self {
+        Self { held: Some(held), ..self }
     }
 
     /// The system prompt: how to work with code, and summaries of skills and servers.
@@ -59,6 +83,7 @@ impl FrontendTools {
         &self,
         call: &Call,
         arguments: Map<String, Value>,
+        approver: Arc<dyn Approver>,
         updates: &mpsc::Sender<CallUpdate>,
         cancel: &CancellationToken,
     ) -> Result<CallToolResult, String> {
@@ -67,7 +92,7 @@ impl FrontendTools {
         let mut request = wanted.into_request(&self.frontend)?;
         request.events = Some(updates.clone());
         request.cancel = cancel.child_token();
-        request.approver = Arc::clone(&self.approver);
+        request.approver = approver;
         if let Some(run) = &self.run {
             let log = StoreCallLog::open(run, &self.frontend.user(), &call.id).await;
             let log = log.map_err(|error| format!("the recorded calls of the run cannot be read: {error}"))?;
@@ -75,6 +100,35 @@ impl FrontendTools {
         }
         let (execution, output) = self.frontend.execute_with_output(request).await;
         Ok(render::for_agent(&self.frontend, execution, &output).await)
+    }
+}
+
+impl FrontendTools {
+    /// The approver of a call. The first call with an ID that a parked run has left may have late answers.
+    fn approver(&self, call: &str) -> Arc<dyn Approver> {
+        let approver = Arc::clone(&self.approver);
+        let mut taken_over = self.taken_over.lock().unwrap_or_else(PoisonError::into_inner);
+        if taken_over.remove(call) { self.late.before(approver) } else { approver }
+    }
+
+    /// Takes over the execution that the parked run has left, or begins one.
+    fn held_execution(
+        &self,
+        held: &HeldExecutions,
+        run: &RunTools,
+        call: &Call,
+        arguments: Map<String, Value>,
+    ) -> HeldExecution {
+        let approver = self.approver(&call.id);
+        let left = run.continued.as_ref();
+        if let Some(left) = left.and_then(|left| held.take(&self.frontend.user(), &left.run, &call.id)) {
+            return left;
+        }
+        let (tools, call) = (self.clone(), call.clone());
+        HeldExecution::begin(run.owner.clone(), |updates, cancel| async move {
+            let result = tools.execute(&call, arguments, approver, &updates, &cancel).await;
+            result.map_or_else(ToolOutput::error, output)
+        })
     }
 }
 
@@ -113,7 +167,7 @@ impl AgentTools for FrontendTools {
             match name {
                 "search_tools" => discovery::search_tools(&self.frontend, &request(arguments)).await,
                 "get_tool_definition" => discovery::get_tool_definition(&self.frontend, &request(arguments)).await,
-                "execute_code" => self.execute(call, arguments, updates, cancel).await,
+                "execute_code" => self.execute(call, arguments, Arc::clone(&self.approver), updates, cancel).await,
                 _ => Err(format!("unknown tool: {name}")),
             }
         };
@@ -127,6 +181,31 @@ impl AgentTools for FrontendTools {
             }
         };
         result.map_or_else(ToolOutput::error, output)
+    }
+
+    async fn run_or_park(
+        &self,
+        call: &Call,
+        arguments: Map<String, Value>,
+        updates: &mpsc::Sender<CallUpdate>,
+        cancel: &CancellationToken,
+        park: &CancellationToken,
+    ) -> Ran {
+        let (Some(run), Some(held), "execute_code") = (&self.run, &self.held, call.name.as_str()) else {
+            return Ran::Ended(self.run(call, arguments, updates, cancel).await);
+        };
+        let execution = self.held_execution(held, run, call, arguments);
+        execution.listen(updates).await;
+        tokio::select! {
+            biased;
+            output = execution.ended() => Ran::Ended(output),
+            () = cancel.cancelled() => Ran::Ended(execution.stop().await),
+            () = park.cancelled() => {
+                execution.leave();
+                held.keep(&self.frontend.user(), &run.run, &call.id, execution);
+                Ran::Parked
+            }
+        }
     }
 }
 

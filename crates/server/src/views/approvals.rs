@@ -1,5 +1,6 @@
 use crate::approvals::OpenQuestion;
 use crate::timestamp::Timestamp;
+use coracle_policy::Doubt;
 use coracle_store::{ApprovalOutcome, ApprovalRecord};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -26,6 +27,10 @@ pub(crate) struct ApprovalView {
     read_only: Option<bool>,
     /// Reason why approval is required
     reason: String,
+    /// Doubt about a call that code makes again after the server stopped: `unanswered` or `answer_not_kept` (the call may
+    /// have happened, and a yes makes it again), or `differs` (it may repeat another call); null if there is none, or if
+    /// the question is no longer open
+    doubt: Option<&'static str>,
     /// Configuration line that would allow the tool; null if the question is no longer open
     allow_line: Option<String>,
     /// ID of the session of the code; null if there is none
@@ -63,6 +68,7 @@ impl From<&OpenQuestion> for ApprovalView {
             destructive: question.hints.destructive,
             read_only: question.hints.read_only,
             reason: question.why.clone(),
+            doubt: question.doubt.map(Doubt::as_str),
             allow_line: Some(question.allow_line.clone()),
             session_id: question.session.as_ref().map(ToString::to_string),
             execution_id: question.execution.to_string(),
@@ -89,6 +95,7 @@ impl From<ApprovalRecord> for ApprovalView {
             destructive: None,
             read_only: None,
             reason: record.reason,
+            doubt: None,
             allow_line: None,
             session_id: record.session.as_ref().map(ToString::to_string),
             execution_id: record.execution_id.to_string(),

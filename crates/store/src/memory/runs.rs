@@ -2,9 +2,10 @@
 
 use super::MemoryStore;
 use crate::moment::kept;
+use crate::runs::{continued_by, not_parked};
 use crate::{
     ConversationRecord, ForkedItem, ItemPage, ItemRecord, ItemsOf, MAX_ITEMS, MAX_PAGE, NewItem, NewRun, NewStep,
-    Progress, RunCall, RunRecord, RunState, Runs, StepRecord, StoreError, bounds,
+    Progress, RunCall, RunRecord, RunState, Runs, StepKind, StepRecord, StoreError, bounds,
 };
 use async_trait::async_trait;
 use coracle_types::{ConversationId, ItemId, RunId, UserId};
@@ -39,6 +40,25 @@ struct KeptItem {
 }
 
 impl KeptRun {
+    fn has_parked(&self, subject: &str) -> bool {
+        self.parked().any(|step| step.begun.subject == subject)
+    }
+
+    fn parked(&self) -> impl Iterator<Item = &StepRecord> {
+        self.steps.iter().filter(|step| step.begun.kind == StepKind::Parked && step.ended_at.is_none())
+    }
+
+    /// Gives up what is parked, for the run that takes it over.
+    fn hand_over(&mut self, to: &NewRun) -> BTreeMap<(String, u64), (Value, Option<Value>)> {
+        for step in &mut self.steps {
+            if step.begun.kind == StepKind::Parked && step.ended_at.is_none() {
+                step.ended_at = Some(kept(to.created_at));
+                step.outcome = Some(continued_by(&to.id));
+            }
+        }
+        std::mem::take(&mut self.calls)
+    }
+
     fn begin(&mut self, step: &NewStep) {
         let begun = NewStep { begun_at: kept(step.begun_at), ..step.clone() };
         self.steps.push(StepRecord { number: self.steps.len() as u64 + 1, begun, ended_at: None, outcome: None });
@@ -145,6 +165,12 @@ impl UserRuns {
             }
         }
         needed
+    }
+
+    /// A run that records calls of this step.
+    fn recording(&mut self, id: &RunId, subject: &str) -> Result<&mut KeptRun, StoreError> {
+        let may_record = |run: &&mut KeptRun| run.record.state == RunState::Running || run.has_parked(subject);
+        self.runs.get_mut(id).filter(may_record).ok_or_else(|| StoreError::NoRun { id: id.to_string() })
     }
 
     fn running(&mut self, id: &RunId) -> Result<&mut KeptRun, StoreError> {
@@ -276,7 +302,13 @@ impl Runs for MemoryStore {
         if let Some(conversation) = &run.conversation {
             own.idle(conversation)?;
         }
+        let earlier = run.continues.as_ref().map(|id| {
+            let parked = own.runs.get(id).filter(|earlier| earlier.parked().next().is_some());
+            parked.map(|_| id).ok_or_else(|| not_parked(id))
+        });
+        let earlier = earlier.transpose()?;
         own.add(&run.input, run.conversation.as_ref(), Some(&run.id), false)?;
+        let calls = earlier.and_then(|id| own.runs.get_mut(id)).map(|earlier| earlier.hand_over(run));
         if let Some(conversation) = &run.conversation {
             own.idle(conversation)?.changed_at = kept(run.created_at);
         }
@@ -292,7 +324,7 @@ impl Runs for MemoryStore {
             outcome: None,
             attempts: 1,
         };
-        let mut begun = KeptRun { record, steps: Vec::new(), calls: BTreeMap::new() };
+        let mut begun = KeptRun { record, steps: Vec::new(), calls: calls.unwrap_or_default() };
         if let Some(step) = &run.begun {
             begun.begin(step);
         }
@@ -323,7 +355,8 @@ impl Runs for MemoryStore {
             found.record.state = end.state;
             found.record.ended_at = Some(kept(end.ended_at));
             found.record.outcome = Some(end.outcome.clone());
-            found.calls.clear();
+            let parked: Vec<String> = found.parked().map(|step| step.begun.subject.clone()).collect();
+            found.calls.retain(|(subject, _), _| parked.contains(subject));
             if let Some(conversation) = conversation.and_then(|id| own.conversations.get_mut(&id)) {
                 conversation.changed_at = kept(end.ended_at);
             }
@@ -366,7 +399,7 @@ impl Runs for MemoryStore {
     ) -> Result<(), StoreError> {
         bounds::run_call(call, None)?;
         let mut all = self.all_runs();
-        let found = all.entry(user.clone()).or_default().running(run)?;
+        let found = all.entry(user.clone()).or_default().recording(run, subject)?;
         found.calls.insert((subject.to_owned(), number), (call.clone(), None));
         Ok(())
     }
@@ -382,7 +415,7 @@ impl Runs for MemoryStore {
     ) -> Result<(), StoreError> {
         bounds::run_call(call, Some(answer))?;
         let mut all = self.all_runs();
-        let found = all.entry(user.clone()).or_default().running(run)?;
+        let found = all.entry(user.clone()).or_default().recording(run, subject)?;
         found.calls.insert((subject.to_owned(), number), (call.clone(), Some(answer.clone())));
         Ok(())
     }

@@ -216,6 +216,9 @@ impl Runs for SqliteStore {
         if let Some(step) = &run.begun {
             self.begin_step(&mut transaction, user, &run.id, step).await?;
         }
+        if let Some(earlier) = &run.continues {
+            self.hand_over(&mut transaction, user, earlier, run).await?;
+        }
         transaction.commit().await.map_err(&failed)?;
         drop(writer);
         self.durable.wait().await
@@ -267,12 +270,7 @@ impl Runs for SqliteStore {
                 .execute(&mut *transaction)
                 .await
                 .map_err(&failed)?;
-            sqlx::query("DELETE FROM run_calls WHERE user_id = ?1 AND run_id = ?2")
-                .bind(user.as_str())
-                .bind(run.as_str())
-                .execute(&mut *transaction)
-                .await
-                .map_err(&failed)?;
+            self.forget_calls(&mut transaction, user, run).await?;
             sqlx::query("UPDATE conversations SET changed_at = ?3 WHERE user_id = ?1 AND conversation_id = ?2")
                 .bind(user.as_str())
                 .bind(conversation.as_ref().map(ConversationId::as_str))
@@ -526,32 +524,6 @@ impl SqliteStore {
         .await
         .map_err(self.failed("begin a step of a run"))?;
         Ok(())
-    }
-
-    async fn put_call(
-        &self,
-        user: &UserId,
-        run: &RunId,
-        subject: &str,
-        number: u64,
-        (call, answer): (String, Option<String>),
-    ) -> Result<(), StoreError> {
-        let written = sqlx::query(
-            "INSERT INTO run_calls (user_id, run_id, subject, number, call, answer)
-             SELECT user_id, run_id, ?3, ?4, ?5, ?6 FROM runs WHERE user_id = ?1 AND run_id = ?2 AND state = 'running'
-             ON CONFLICT (user_id, run_id, subject, number) DO UPDATE
-             SET call = excluded.call, answer = excluded.answer",
-        )
-        .bind(user.as_str())
-        .bind(run.as_str())
-        .bind(subject)
-        .bind(i64::try_from(number).unwrap_or(i64::MAX))
-        .bind(call)
-        .bind(answer)
-        .execute(&mut *self.writer().await?)
-        .await
-        .map_err(self.failed("record a call of a run"))?;
-        if written.rows_affected() == 0 { Err(StoreError::NoRun { id: run.to_string() }) } else { Ok(()) }
     }
 }
 

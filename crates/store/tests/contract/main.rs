@@ -99,6 +99,7 @@ contract!(
     runs::a_conversation_has_one_run_at_a_time,
     runs::conversations_are_paged_from_the_last_changed,
     runs::calls_of_code_are_recorded_until_the_run_ends,
+    runs::a_parked_call_is_taken_over_by_one_run,
     runs::runs_of_users_are_separate,
     runs::an_item_that_is_too_large_changes_nothing,
     runs::old_conversations_are_deleted_unless_a_run_is_under_way,

@@ -29,6 +29,7 @@ pub(crate) fn run(number: u128, conversation: Option<u128>, input: &[&str]) -> N
         created_at: at(1_000 + number as u64),
         input: input.iter().map(|id| item(id)).collect(),
         begun: Some(step(StepKind::Model, "1")),
+        continues: None,
     }
 }
 
@@ -269,4 +270,36 @@ pub(crate) async fn old_conversations_are_deleted_unless_a_run_is_under_way(stor
     assert_eq!(store.delete_old_runs(at(9_001)).await.unwrap(), 2);
     assert_eq!(store.run(&ann, &run_id(4)).await.unwrap(), None);
     assert!(store.run(&ann, &run_id(3)).await.unwrap().is_some());
+}
+
+pub(crate) async fn a_parked_call_is_taken_over_by_one_run(store: Arc<dyn Store>) {
+    let (store, ann) = (&*store, user("ann"));
+    let continuing = |number| NewRun { continues: Some(run_id(1)), ..run(number, None, &[]) };
+    store.begin_run(&ann, &run(1, None, &["in"])).await.unwrap();
+    for subject in ["kept", "over"] {
+        store.end_call(&ann, &run_id(1), subject, 1, &json!({"c": 1}), &json!({"a": 1})).await.unwrap();
+    }
+    // Nothing is parked yet.
+    let error = store.begin_run(&ann, &continuing(2)).await.unwrap_err();
+    assert!(matches!(error, StoreError::Conflict { .. }), "{error:?}");
+    assert_eq!(store.run(&ann, &run_id(2)).await.unwrap(), None);
+    let parked = Progress { begun: vec![step(StepKind::Parked, "kept")], ..end(RunState::Completed) };
+    store.advance(&ann, &run_id(1), &parked).await.unwrap();
+    // Only the parked step still records calls.
+    store.begin_call(&ann, &run_id(1), "kept", 2, &json!({"c": 2})).await.unwrap();
+    let error = store.begin_call(&ann, &run_id(1), "over", 2, &json!({})).await.unwrap_err();
+    assert!(matches!(error, StoreError::NoRun { .. }), "{error:?}");
+    assert_eq!(store.calls(&ann, &run_id(1), "over").await.unwrap(), []);
+    // Other users have nothing to take over.
+    let error = store.begin_run(&user("bob"), &continuing(3)).await.unwrap_err();
+    assert!(matches!(error, StoreError::Conflict { .. }), "{error:?}");
+    store.begin_run(&ann, &continuing(4)).await.unwrap();
+    assert_eq!(store.calls(&ann, &run_id(1), "kept").await.unwrap(), []);
+    assert_eq!(store.calls(&ann, &run_id(4), "kept").await.unwrap().len(), 2);
+    let steps = store.steps(&ann, &run_id(1)).await.unwrap();
+    assert_eq!(steps.last().unwrap().outcome, Some(json!({"continued_by": run_id(4).as_str()})));
+    let error = store.begin_run(&ann, &continuing(5)).await.unwrap_err();
+    assert!(matches!(error, StoreError::Conflict { .. }), "{error:?}");
+    assert!(store.begin_call(&ann, &run_id(1), "kept", 3, &json!({})).await.is_err());
+    store.begin_call(&ann, &run_id(4), "kept", 3, &json!({})).await.unwrap();
 }

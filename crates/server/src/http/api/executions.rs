@@ -30,11 +30,36 @@ struct Ran {
     execution: Execution,
 }
 
+/// Treatment of calls that need an approval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum OnQuestion {
+    /// They are refused.
+    #[default]
+    Refuse,
+    /// They wait for an answer on `/api/approvals`.
+    Wait,
+}
+
+/// Query parameters for running code.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+struct Running {
+    /// What happens to tool calls that need an approval: they are refused (`refuse`, the default), or wait for an answer
+    /// on `/api/approvals` (`wait`)
+    #[serde(default)]
+    #[param(inline, required = false)]
+    approvals: OnQuestion,
+}
+
 /// Run code and wait for it to finish
 ///
-/// Code that fails is reported with status 200 and `success: false`.
+/// Code that fails is reported with status 200 and `success: false`. The clock of the code stops while a call waits for
+/// an approval.
 #[utoipa::path(
-    post, path = "/api/executions", operation_id = "execute", tag = "executions", request_body = CodeRequest,
+    post, path = "/api/executions", operation_id = "execute", tag = "executions", params(Running),
+    request_body = CodeRequest,
     responses(
         (status = 200, body = Object, description = "Execution result; `success` is `false` if the code failed"),
         Refusals
@@ -43,9 +68,13 @@ struct Ran {
 async fn execute(
     State(app): State<App>,
     Caller(user): Caller,
+    Asked(running): Asked<Running>,
     Body(wanted): Body<CodeRequest>,
 ) -> Result<Json<Ran>, ApiError> {
-    let request = wanted.into_request(&app.frontend.of_user(&user)).map_err(ApiError::invalid)?;
+    let mut request = wanted.into_request(&app.frontend.of_user(&user)).map_err(ApiError::invalid)?;
+    if running.approvals == OnQuestion::Wait {
+        request.approver = app.questions.approver(&user, None);
+    }
     let execution = app.frontend.execute(request).await;
     // Nothing ran: the request is invalid, not the code.
     match &execution.failure {

@@ -2,6 +2,7 @@
 
 use crate::agent::AgentOptions;
 use crate::approvals::OpenQuestions;
+use crate::http::rate_limit::RateLimit;
 use crate::http::auth_state::{AuthOptions, AuthState};
 use crate::http::sessions::Sessions;
 use crate::http::{App, McpService, Parts};
@@ -97,6 +98,7 @@ impl Place {
             continuations: Arc::default(),
             runs: agent.runs,
             questions,
+            rate: RateLimit::new(None, &self.frontend.metrics),
             stop,
         }
     }

@@ -4,6 +4,7 @@ use super::content::{Content, Inline, send};
 use crate::http::App;
 use crate::http::extract::{Asked, Body, Caller};
 use crate::http::problem::{ApiError, Problem, Refusals};
+use crate::http::upload::{self, Upload};
 use crate::mcp::Frontend;
 use crate::mcp::with_files;
 use crate::timestamp::Timestamp;
@@ -11,22 +12,14 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
-use bytes::Bytes;
 use coracle_engine::{Existing, FileError, FileInfo, FileKind, Listed, content_type};
 use coracle_types::UserId;
-use futures::StreamExt as _;
+use futures::TryStreamExt as _;
 use serde::{Deserialize, Serialize};
 use std::io::{Read as _, Seek as _};
-use std::time::Duration;
-use tokio::sync::mpsc;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-
-/// An upload is aborted after this long without data.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// Maximum number of chunks of an upload that wait to be written.
-const QUEUE: usize = 16;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
@@ -246,57 +239,12 @@ pub(crate) async fn upload(
     headers: HeaderMap,
     body: axum::body::Body,
 ) -> Result<Json<Entry>, ApiError> {
-    let frontend = frontend(&app, &user);
-    let most = frontend.options.settings.limits().file_mb.saturating_mul(1_000_000);
     let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-    let too_large = || {
-        let text = format!("the file is too large: at most {most} bytes are allowed (execution.limits.file_mb)");
-        ApiError::too_large(text)
-    };
-    if length.is_some_and(|length| length > most) {
-        return Err(too_large());
-    }
     let existing = if writing.overwrite.unwrap_or(true) { Existing::Replace } else { Existing::Keep };
-    let (pieces, mut arriving) = mpsc::channel::<Option<Bytes>>(QUEUE);
-    let writer = with_files(&frontend, move |files| {
-        let mut unfinished = files.begin(&writing.path, length, existing)?;
-        while let Some(piece) = arriving.blocking_recv() {
-            match piece {
-                Some(bytes) => unfinished.push(&bytes)?,
-                None => return unfinished.finish().map(Some),
-            }
-        }
-        // The sender has given up.
-        Ok(None)
-    });
-    let sender = async move {
-        let mut body = body.into_data_stream();
-        let mut sent: u64 = 0;
-        loop {
-            let piece = match tokio::time::timeout(PATIENCE, body.next()).await {
-                Err(_) => {
-                    let text = format!("no data arrived for {} seconds", PATIENCE.as_secs());
-                    return Err(ApiError::invalid(text));
-                }
-                Ok(Some(Err(error))) => return Err(ApiError::invalid(format!("the body cannot be read: {error}"))),
-                Ok(Some(Ok(piece))) => Some(piece),
-                Ok(None) => None,
-            };
-            let is_last = piece.is_none();
-            sent += piece.as_ref().map_or(0, |piece| piece.len() as u64);
-            if sent > most {
-                return Err(too_large());
-            }
-            // A writer that has failed stops receiving and reports its error.
-            if pieces.send(piece).await.is_err() || is_last {
-                return Ok(());
-            }
-        }
-    };
-    let (written, sent) = tokio::join!(writer, sender);
-    let written = written?;
-    sent?;
-    let info = written.ok_or_else(|| ApiError::invalid("the body is incomplete"))?;
+    let unreadable = |error: axum::Error| ApiError::invalid(format!("the body cannot be read: {error}"));
+    let content = body.into_data_stream().map_err(unreadable);
+    let upload = Upload { path: writing.path, length, existing };
+    let info = upload::write(&frontend(&app, &user), upload, content).await?;
     Ok(Json(info.into()))
 }
 

@@ -36,7 +36,8 @@ pub(super) async fn complete(
     caller: Result<Caller, ApiError>,
     body: Result<JsonBody<ChatRequest>, ApiError>,
 ) -> Result<Response, OpenAiError> {
-    let (Caller(user), JsonBody(request)) = (caller?, body?);
+    let (Caller(user), JsonBody(mut request)) = (caller?, body?);
+    app.resolve_contents(&user, request.contents()).await?;
     let streams = request.stream.unwrap_or_default();
     let includes_usage = request.includes_usage();
     let deltas = Deltas::new(request.coracle.activity);

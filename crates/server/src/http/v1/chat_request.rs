@@ -131,6 +131,11 @@ struct CalledFunction {
 }
 
 impl ChatRequest {
+    /// The contents of all messages.
+    pub(super) fn contents(&mut self) -> Vec<&mut Value> {
+        self.messages.iter_mut().filter_map(|message| message.content.as_mut()).collect()
+    }
+
     /// Whether a streamed answer ends with its usage.
     pub(super) fn includes_usage(&self) -> bool {
         self.stream_options.as_ref().and_then(|options| options.include_usage).unwrap_or_default()

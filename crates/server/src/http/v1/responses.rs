@@ -1,5 +1,6 @@
 //! `/v1/responses`: runs of the agent, which can outlive their clients.
 
+use super::approvals;
 use super::chat::check_names;
 use super::error::OpenAiError;
 use super::event_stream::{self, Wanted};
@@ -7,6 +8,7 @@ use super::responses_request::ResponsesRequest;
 use crate::http::App;
 use crate::http::extract::{Asked, Body as JsonBody, Caller};
 use crate::http::problem::ApiError;
+use crate::identity::Identity;
 use crate::mcp::{FrontendTools, count_tokens};
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -16,7 +18,7 @@ use axum::{Json, Router};
 use coracle_agent::{AgentTools as _, compact};
 use coracle_models::{Item, Usage};
 use coracle_policy::NobodyToAsk;
-use coracle_runs::{Events, InputOptions, ItemList, RunError, read_input};
+use coracle_runs::{Before, Events, InputOptions, ItemList, RunError, read_input, take_answers};
 use coracle_types::{RunId, UserId};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -37,21 +39,31 @@ pub(super) fn router() -> Router<App> {
 
 async fn create(
     State(app): State<App>,
-    caller: Result<Caller, ApiError>,
+    caller: Result<Identity, ApiError>,
     body: Result<JsonBody<ResponsesRequest>, ApiError>,
 ) -> Result<Response, OpenAiError> {
-    let (Caller(user), JsonBody(request)) = (caller?, body?);
+    let (caller, JsonBody(mut request)) = (caller?, body?);
+    let user = caller.user.clone();
     let chosen = app.model(&user, request.model.as_deref()).await??;
+    let before = if request.has_thread() { Before::Stored } else { Before::Sent };
+    let answers = take_answers(&mut request.input, before)?;
+    if let Value::Array(items) = &mut request.input {
+        app.resolve_files(&user, items).await?;
+    }
     let input = read_input(&request.input, InputOptions { allows_image_urls: app.agent.allows_image_urls })?;
     let streams = request.stream.unwrap_or_default();
     let wanted = if request.coracle.events { Wanted::WithExtensions } else { Wanted::Standard };
     let spec = request.into_spec(chosen.name())?;
     check_names(&spec.options.tools)?;
-    if input.is_empty() && spec.conversation.is_none() && spec.previous.is_none() {
+    if input.is_empty() && answers.is_empty() && spec.conversation.is_none() && spec.previous.is_none() {
         return Err(OpenAiError::parameter("input", "is empty"));
     }
     let (outlives, is_background) = (spec.outlives_client(), spec.is_background);
-    let run = app.runs.start(&user, spec, input).await?;
+    let run = if answers.is_empty() {
+        app.runs.start(&user, spec, input).await?
+    } else {
+        approvals::continue_run(&app, &caller, spec, input, answers).await?
+    };
     let guard = (!outlives).then(|| run.stop_on_drop());
     if streams {
         return Ok(event_stream::response(Events::Live(run.listen(None)), wanted, guard));
@@ -205,7 +217,10 @@ async fn input_tokens(
 impl App {
     /// The input of a request, after the conversation that it continues.
     async fn whole_input(&self, user: &UserId, mut request: ResponsesRequest) -> Result<Vec<Item>, OpenAiError> {
-        let input = std::mem::take(&mut request.input);
+        let mut input = std::mem::take(&mut request.input);
+        if let Value::Array(items) = &mut input {
+            self.resolve_files(user, items).await?;
+        }
         let mut items = if input.is_null() {
             Vec::new()
         } else {

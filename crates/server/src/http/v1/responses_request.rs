@@ -76,6 +76,11 @@ pub(super) struct Extension {
 }
 
 impl ResponsesRequest {
+    /// Whether the request continues something that is stored.
+    pub(super) fn has_thread(&self) -> bool {
+        self.previous_response_id.is_some() || self.conversation.as_ref().is_some_and(|named| !named.is_null())
+    }
+
     /// Instructions of the client.
     pub(super) fn instructions(&self) -> &str {
         self.instructions.as_deref().unwrap_or_default()
@@ -94,7 +99,9 @@ impl ResponsesRequest {
             return Err(OpenAiError::parameter("background", "runs in the background must be stored"));
         }
         let conversation = self.conversation.as_ref().map(conversation_id).transpose()?.flatten();
-        let has_conversation = conversation.is_some();
+        // A client that asks for events can answer questions elsewhere. Others get them as items, and answer with the
+        // next request, which needs something stored to continue.
+        let waits = is_background || self.coracle.events;
         let previous = self.previous_response_id.as_ref().map(run_id).transpose()?;
         if conversation.is_some() && previous.is_some() {
             let message = "cannot be used together with `conversation`";
@@ -138,8 +145,8 @@ impl ResponsesRequest {
             conversation,
             previous,
             is_background,
-            // A client that knows nothing of questions would only wait.
-            may_ask: is_background || has_conversation || self.coracle.events,
+            may_ask: waits || is_stored,
+            parks: !waits && is_stored,
             is_stored,
             metadata,
             echo,
