@@ -126,11 +126,12 @@ impl RunService {
     /// Items as clients see them. Which functions are theirs is in the requests of the runs.
     async fn views(&self, user: &UserId, records: &[ItemRecord]) -> Result<Vec<Value>, RunError> {
         let runs: BTreeSet<&RunId> = records.iter().filter_map(|record| record.run.as_ref()).collect();
-        let mut functions = Vec::new();
+        let (mut functions, mut has_shell) = (Vec::new(), false);
         for id in runs {
             let Some(run) = self.inner.store.run(user, id).await? else { continue };
             if let Ok((spec, _)) = response::read(&run) {
                 functions.extend(spec.functions());
+                has_shell |= spec.has_shell();
             }
         }
         // Calls that a client has written into the conversation are its own too, unless the agent has made them.
@@ -140,7 +141,7 @@ impl RunService {
             }
         }
         let container = container(user);
-        Ok(items::all(records, &Place { container: &container, functions: &functions }))
+        Ok(items::all(records, &Place { container: &container, functions: &functions, has_shell }))
     }
 }
 

@@ -182,7 +182,8 @@ impl RunService {
         let records = store.items(user, ItemsOf::Run(&record.id), ItemPage::ALL).await?;
         let records: Vec<_> = records.into_iter().filter(|item| item.is_output).collect();
         let (container, functions) = (container(user), spec.functions());
-        let output = items::all(&records, &Place { container: &container, functions: &functions });
+        let place = Place { container: &container, functions: &functions, has_shell: spec.has_shell() };
+        let output = items::all(&records, &place);
         let view = response::object(Parts {
             id: &record.id,
             spec: &spec,

@@ -104,7 +104,7 @@ fn finished(user: &UserId, spec: &RunSpec, own: &[ItemRecord], open: &[(String, 
     let done: Vec<ItemRecord> =
         own.iter().filter(|record| !open.iter().any(|(id, _)| id == record.id.as_str())).cloned().collect();
     let (container, functions) = (container(user), spec.functions());
-    items::all(&done, &Place { container: &container, functions: &functions })
+    items::all(&done, &Place { container: &container, functions: &functions, has_shell: spec.has_shell() })
 }
 
 /// Where the earlier attempts ended.

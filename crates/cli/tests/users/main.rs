@@ -4,17 +4,19 @@
 
 mod agent;
 mod agent_limits;
+mod clients;
 mod data_folder;
 mod demo;
 mod document;
 mod durability;
 mod faults;
+mod hostile_models;
 mod isolation;
 mod killed_runs;
 mod listening;
 mod local_models;
-mod official_client;
 mod playing;
+mod recording;
 mod responses;
 mod site;
 mod slow;

@@ -9,8 +9,8 @@ use crate::http::problem::ApiError;
 use axum::extract::{Path, State};
 use axum::routing::get;
 use axum::{Json, Router};
-use coracle_runs::{InputOptions, ItemList, read_input};
-use coracle_types::{ConversationId, ItemId};
+use coracle_runs::{InputOptions, ItemList};
+use coracle_types::{ConversationId, ItemId, UserId};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -39,17 +39,20 @@ async fn create(
     body: Result<JsonBody<NewConversation>, ApiError>,
 ) -> Result<Json<Value>, OpenAiError> {
     let (Caller(user), JsonBody(new)) = (caller?, body?);
-    let items = new_items(&app, &new.items)?;
+    let items = new_items(&app, &user, &new.items).await?;
     Ok(Json(app.runs.create_conversation(&user, metadata(new.metadata)?, items).await?))
 }
 
-fn new_items(app: &App, items: &Value) -> Result<Vec<coracle_models::Item>, OpenAiError> {
+async fn new_items(app: &App, user: &UserId, items: &Value) -> Result<Vec<coracle_models::Item>, OpenAiError> {
     match items {
         Value::Null => Ok(Vec::new()),
         Value::Array(list) if list.len() > MAX_NEW_ITEMS => {
             Err(OpenAiError::parameter("items", format!("more than {MAX_NEW_ITEMS} items")))
         }
-        list => Ok(read_input(list, InputOptions { allows_image_urls: app.agent.allows_image_urls })?),
+        list => {
+            let options = InputOptions { allows_image_urls: app.agent.allows_image_urls };
+            Ok(app.runs.read_input(user, list, options).await?)
+        }
     }
 }
 
@@ -114,7 +117,8 @@ async fn add_items(
     body: Result<JsonBody<AddedItems>, ApiError>,
 ) -> Result<Json<Value>, OpenAiError> {
     let (Caller(user), JsonBody(added), id) = (caller?, body?, conversation_id(&id)?);
-    let items = app.runs.add_items(&user, &id, new_items(&app, &added.items)?).await?;
+    let new = new_items(&app, &user, &added.items).await?;
+    let items = app.runs.add_items(&user, &id, new).await?;
     let ends = |item: Option<&Value>| item.map(|item| item["id"].clone());
     let (first, last) = (ends(items.first()), ends(items.last()));
     Ok(Json(json!({"object": "list", "data": items, "first_id": first, "last_id": last, "has_more": false})))
