@@ -72,7 +72,13 @@ const ENVIRONMENTS: &[Environment] = &[
         pins: &["requirements-api.txt"],
         make: |pins, folder| make_venv(&pins.join("requirements-api.txt"), folder),
     },
-    // Not a server: the official client of OpenAI's API, with the types of its answers.
+    // Not servers: clients of OpenAI's API. They run in the Node of `npm-conformance`.
+    Environment {
+        name: "npm-openai",
+        pins: &["openai/package.json", "openai/package-lock.json"],
+        make: |pins, folder| make_npm(&pins.join("openai"), folder),
+    },
+    // The same in Python, with the types of all answers. Packages that they only need for other providers are left out.
     Environment {
         name: "venv-openai",
         pins: &["requirements-openai.txt"],
@@ -207,7 +213,7 @@ mod tests {
     #[test]
     fn every_pin_is_exact() {
         let pins = repository().join("xtask/test-servers");
-        for name in ["", "-sqlite", "-api", "-science"].map(|of| format!("requirements{of}.txt")) {
+        for name in ["", "-sqlite", "-api", "-openai", "-science"].map(|of| format!("requirements{of}.txt")) {
             let text = fs::read_to_string(pins.join(&name)).unwrap();
             let loose: Vec<_> = text.lines().filter(|line| line.split("==").count() != 2).collect();
             assert_eq!(loose, Vec::<&str>::new(), "{name}");
@@ -216,7 +222,7 @@ mod tests {
 
     #[test]
     fn no_pin_names_a_registry() {
-        let folders = ["", "clients/", "conformance/", "oidc/"];
+        let folders = ["", "clients/", "conformance/", "oidc/", "openai/"];
         for name in folders.map(|folder| format!("{folder}package-lock.json")) {
             let lock = fs::read_to_string(repository().join("xtask/test-servers").join(name)).unwrap();
             assert!(!lock.contains("\"resolved\""), "write it with `npm install --omit-lockfile-registry-resolved`");

@@ -3,7 +3,9 @@
 //! The model is scripted, so that the difference between the rows is Coracle's part. Each answer is asked for as a stream,
 //! and the time is that to the first piece of text. There are two loads: conversations that are under way at once, each at
 //! its own pace, with answers that are written as slowly as those of a real model; and a burst, in which all of them ask
-//! in the same instant and get the whole answer at once.
+//! in the same instant and get the whole answer at once. The last part stops runs.
+
+mod stopping;
 
 use crate::bar::bar;
 use crate::outcome::Outcome;
@@ -21,6 +23,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use stopping::StopRow;
 use tokio::net::TcpListener;
 use tokio::sync::{Barrier, Semaphore};
 use tokio::task::JoinSet;
@@ -58,6 +61,10 @@ pub(crate) struct AgentArguments {
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     stored: u32,
 
+    /// Number of runs to stop at each moment in the fourth part.
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(0..=1_000))]
+    stops: u32,
+
     /// Print one line of JSON instead of tables.
     #[arg(long)]
     json: bool,
@@ -71,6 +78,8 @@ struct Report {
     /// Memory of the server before and after conversations were stored.
     memory_mib: Option<(f64, f64)>,
     stored: u32,
+    /// Times from the request to stop a run until it is final.
+    stops: Vec<StopRow>,
 }
 
 /// Times to the first text.
@@ -106,6 +115,7 @@ async fn measure(arguments: &AgentArguments, folder: &Path, progress: &ProgressB
     let slow = Step::Text(Text { repeat, delay_ms: PIECE_MS, ..Text::default() });
     let slow = coracle_scripted_model::Script::new((0..turns).map(|_| vec![slow.clone()]));
     let library = Library::single((0..turns).map(|_| vec![Step::text(TEXT)])).with("waits", waits).with("slow", slow);
+    let library = stopping::with_scripts(library);
     let model = ScriptedModel::new(library).context("cannot make the model")?;
     let listener = TcpListener::bind("127.0.0.1:0").await.context("cannot listen")?;
     let model_url = format!("http://{}/v1", listener.local_addr()?);
@@ -115,7 +125,9 @@ async fn measure(arguments: &AgentArguments, folder: &Path, progress: &ProgressB
     // One address may have a quarter of the connections.
     let settings = format!(
         "server:\n  max_connections: 16384\n\
-         agent:\n  default_model: lab/demo\n  providers:\n    lab: {{ url: '{model_url}', api: chat }}\n"
+         agent:\n  default_model: lab/demo\n  providers:\n    lab: {{ url: '{model_url}', api: chat }}\n\
+         mcpServers: {}\n",
+        stopping::slow_server(folder)?
     );
     std::fs::write(home.join("coracle.yaml"), settings).context("cannot write settings")?;
     let server = Serving::start(&home).await?;
@@ -130,8 +142,13 @@ async fn measure(arguments: &AgentArguments, folder: &Path, progress: &ProgressB
         key: key.trim().to_owned(),
     });
 
-    let mut report =
-        Report { at_once: arguments.at_once, rows: Vec::new(), memory_mib: None, stored: arguments.stored };
+    let mut report = Report {
+        at_once: arguments.at_once,
+        rows: Vec::new(),
+        memory_mib: None,
+        stored: arguments.stored,
+        stops: Vec::new(),
+    };
     for pace in [Pace::Own, Pace::Burst] {
         let shape = pace.name();
         progress.set_message(format!("{shape}: the model alone"));
@@ -152,6 +169,10 @@ async fn measure(arguments: &AgentArguments, folder: &Path, progress: &ProgressB
         let before = server.own_mib()?;
         load.store(arguments.stored).await?;
         report.memory_mib = Some((before, server.own_mib()?));
+    }
+    if arguments.stops > 0 {
+        progress.set_message("stopping runs");
+        report.stops = load.stops(arguments.stops).await?;
     }
     server.stop().await?;
     Ok(report)
@@ -346,6 +367,15 @@ impl Report {
                 "Memory of the server: {before:.1} MiB, and {after:.1} MiB after {} conversations were stored.",
                 self.stored
             );
+        }
+        if !self.stops.is_empty() {
+            let mut table = plain(["time until a stopped run is final", "stops", "p50 ms", "p99 ms"]);
+            for row in &self.stops {
+                let figures = [row.p50_ms, row.p99_ms].map(|figure| format!("{figure:.1}"));
+                table.add_row([row.name.to_owned(), row.stops.to_string()].into_iter().chain(figures));
+            }
+            align(&mut table, 1..=3);
+            let _ = writeln!(text, "\n{table}");
         }
         text
     }

@@ -186,9 +186,11 @@ pub enum Effort {
     Medium,
     /// Much.
     High,
-    /// As much as possible.
+    /// Very much.
     #[serde(rename = "xhigh")]
     ExtraHigh,
+    /// As much as possible.
+    Max,
 }
 
 impl Effort {
@@ -201,6 +203,7 @@ impl Effort {
             Self::Medium => "medium",
             Self::High => "high",
             Self::ExtraHigh => "xhigh",
+            Self::Max => "max",
         }
     }
 }

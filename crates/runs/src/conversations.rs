@@ -124,18 +124,24 @@ impl RunService {
 
     /// Items as clients see them.
     pub(crate) async fn views(&self, user: &UserId, records: &[ItemRecord]) -> Result<Vec<Value>, RunError> {
-        let (container, functions) = (container(user), self.functions(user, records).await?);
-        Ok(items::all(records, &Place { container: &container, functions: &functions }))
+        let (container, (functions, has_shell)) = (container(user), self.functions(user, records).await?);
+        Ok(items::all(records, &Place { container: &container, functions: &functions, has_shell }))
     }
 
-    /// The names of functions of clients that items call. They are in the requests of the runs.
-    pub(crate) async fn functions(&self, user: &UserId, records: &[ItemRecord]) -> Result<Vec<String>, RunError> {
+    /// The names of functions of clients that items call, and whether the clients know calls of a shell. Both are in the
+    /// requests of the runs.
+    pub(crate) async fn functions(
+        &self,
+        user: &UserId,
+        records: &[ItemRecord],
+    ) -> Result<(Vec<String>, bool), RunError> {
         let runs: BTreeSet<&RunId> = records.iter().filter_map(|record| record.run.as_ref()).collect();
-        let mut functions = Vec::new();
+        let (mut functions, mut has_shell) = (Vec::new(), false);
         for id in runs {
             let Some(run) = self.inner.store.run(user, id).await? else { continue };
             if let Ok((spec, _)) = response::read(&run) {
                 functions.extend(spec.functions());
+                has_shell |= spec.has_shell();
             }
         }
         // Calls that a client has written into the conversation are its own too. Those of `coracle chat` are the agent's:
@@ -154,7 +160,7 @@ impl RunService {
                 functions.push(call.name.clone());
             }
         }
-        Ok(functions)
+        Ok((functions, has_shell))
     }
 }
 

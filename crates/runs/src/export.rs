@@ -37,7 +37,7 @@ impl RunService {
             let items = self.views(user, &items).await?;
             return Ok(Some(pretty(&json!({"conversation": described(&record), "items": items}))));
         }
-        let functions = self.functions(user, &items).await?;
+        let (functions, _) = self.functions(user, &items).await?;
         let passages = passages(&items, &functions);
         Ok(Some(match format {
             ExportFormat::Notebook => pretty(&notebook::of(record.title.as_deref(), &passages)),

@@ -28,7 +28,7 @@ impl RunService {
             let place = place.ok_or_else(|| RunError::Missing { what: format!("item `{last}`") })?;
             records = beginning(records, place);
         }
-        let functions: BTreeSet<String> = self.functions(user, &records).await?.into_iter().collect();
+        let functions: BTreeSet<String> = self.functions(user, &records).await?.0.into_iter().collect();
         let items = records.iter().map(|record| forked(record, &functions)).collect::<Result<Vec<_>, RunError>>()?;
         let now = SystemTime::now();
         let fork = ConversationRecord {

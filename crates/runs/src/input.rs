@@ -4,11 +4,17 @@ use crate::error::RunError;
 use crate::wire::items::unsealed;
 use coracle_models::{Call, CallResult, Item, Native, Part};
 use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of items in one request.
 const MAX_INPUT_ITEMS: usize = 10_000;
+/// Maximum length of an ID of a client that an error repeats, in characters.
+const MAX_SHOWN_ID: usize = 80;
 /// Media types of images.
 const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+
+/// Items that an input refers to, by their IDs.
+pub(crate) type Referenced = BTreeMap<String, Vec<Item>>;
 
 /// What an input may contain.
 #[derive(Clone, Copy, Debug, Default)]
@@ -17,22 +23,35 @@ pub struct InputOptions {
     pub allows_image_urls: bool,
 }
 
-/// Reads an input: a text, or a list of items.
-pub fn read_input(input: &Value, options: InputOptions) -> Result<Vec<Item>, RunError> {
+/// Reads an input: a text, or a list of items, of which some may be references to known ones.
+pub(crate) fn read_with(input: &Value, options: InputOptions, known: &Referenced) -> Result<Vec<Item>, RunError> {
     match input {
         Value::String(text) if !text.is_empty() => Ok(vec![Item::User { parts: vec![Part::text(text)] }]),
         Value::Array(items) if items.len() <= MAX_INPUT_ITEMS => {
-            let mut read = Vec::with_capacity(items.len());
+            let (mut read, mut references) = (Vec::with_capacity(items.len()), BTreeSet::new());
             for (place, item) in items.iter().enumerate() {
-                let items = read_item(item, options)
-                    .map_err(|message| RunError::invalid("input", format!("input[{place}]: {message}")))?;
-                read.extend(items);
+                let items = match item.get("type").and_then(Value::as_str) {
+                    Some("item_reference") => referenced(item, known, &mut references),
+                    _ => read_item(item, options),
+                };
+                let invalid = |message| RunError::invalid("input", format!("input[{place}]: {message}"));
+                read.extend(items.map_err(invalid)?);
             }
             Ok(read)
         }
         Value::Array(_) => Err(RunError::invalid("input", format!("more than {MAX_INPUT_ITEMS} items"))),
         _ => Err(RunError::invalid("input", "must be a text that is not empty, or a list of items")),
     }
+}
+
+/// The items that a reference stands for. Clients refer to a call and to its result, which may be the same item.
+fn referenced<'a>(item: &'a Value, known: &Referenced, seen: &mut BTreeSet<&'a str>) -> Result<Vec<Item>, String> {
+    let id = item.get("id").and_then(Value::as_str).ok_or("`id` is missing")?;
+    let items = known.get(id).ok_or_else(|| {
+        let id: String = id.chars().take(MAX_SHOWN_ID).collect();
+        format!("item `{id}` not found: items of responses with `store: false` are not kept, so send them in full")
+    })?;
+    Ok(if seen.insert(id) { items.clone() } else { Vec::new() })
 }
 
 /// The items of the conversation that an item of the input stands for.
@@ -85,20 +104,20 @@ fn read_item(item: &Value, options: InputOptions) -> Result<Vec<Item>, String> {
         }
         "mcp_call" => {
             let id = required("id")?;
-            let (output, error) = (text("output"), text("error"));
+            let error = item.get("error").filter(|error| !error.is_null()).map(failure);
             let call = Call {
                 id: id.clone(),
                 name: required("name")?,
                 arguments: text("arguments").unwrap_or("{}").to_owned(),
                 native: None,
             };
-            let parts = vec![Part::text(error.or(output).unwrap_or_default())];
-            let result = CallResult { call_id: id, parts, is_error: error.is_some() };
+            let is_error = error.is_some();
+            let parts = vec![Part::text(error.as_deref().or(text("output")).unwrap_or_default())];
+            let result = CallResult { call_id: id, parts, is_error };
             vec![Item::Call(call), Item::Result(result)]
         }
         "mcp_list_tools" | "mcp_approval_request" => Vec::new(),
         "mcp_approval_response" => return Err("approvals are answered in `POST /v1/responses` only".to_owned()),
-        "item_reference" => return Err("references to items are not supported: use `conversation`".to_owned()),
         other => return Err(format!("items of type `{}` are not supported", head(other))),
     })
 }
@@ -108,6 +127,17 @@ fn executed(id: &str, arguments: &Value, output: &str) -> Vec<Item> {
         Call { id: id.to_owned(), name: "execute_code".to_owned(), arguments: arguments.to_string(), native: None };
     let result = CallResult { call_id: id.to_owned(), parts: vec![Part::text(output)], is_error: false };
     vec![Item::Call(call), Item::Result(result)]
+}
+
+/// The text of the error of an `mcp_call`: a text, an object with a message, or one with the content that the tool sent.
+fn failure(error: &Value) -> String {
+    let content = error.get("content").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let texts: Vec<&str> = content.iter().filter_map(|part| part.get("text")?.as_str()).collect();
+    match error.as_str().or_else(|| error.get("message")?.as_str()) {
+        Some(text) => text.to_owned(),
+        None if texts.is_empty() => error.to_string(),
+        None => texts.join("\n"),
+    }
 }
 
 /// The logs of a code interpreter call.
@@ -182,7 +212,7 @@ mod tests {
     use super::*;
 
     fn read(input: &Value) -> Result<Vec<Item>, String> {
-        read_input(input, InputOptions::default()).map_err(|error| error.to_string())
+        read_with(input, InputOptions::default(), &Referenced::new()).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -201,6 +231,15 @@ mod tests {
             {"type": "code_interpreter_call", "id": "ci_1", "code": "1", "outputs": [{"type": "logs", "logs": "1"}]},
         ]));
         assert_eq!(items.unwrap().len(), 6);
+        for error in [
+            json!("no"),
+            json!({"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": "no"}]}),
+            json!({"type": "mcp_protocol_error", "code": -32603, "message": "no"}),
+        ] {
+            let call = json!([{"type": "mcp_call", "id": "m1", "name": "f", "arguments": "{}", "error": error}]);
+            let failed = CallResult { call_id: "m1".to_owned(), parts: vec![Part::text("no")], is_error: true };
+            assert_eq!(read(&call).unwrap()[1], Item::Result(failed));
+        }
         for (input, reason) in [
             (json!([{"type": "web_search_call"}]), "input[0]: items of type `web_search_call` are not supported"),
             (json!([{"role": "user", "content": []}]), "the message is empty"),
@@ -221,7 +260,7 @@ mod tests {
     #[test]
     fn images_by_address_need_permission() {
         let input = json!([{"role": "user", "content": [{"type": "input_image", "image_url": "https://h/i.png"}]}]);
-        let items = read_input(&input, InputOptions { allows_image_urls: true }).unwrap();
+        let items = read_with(&input, InputOptions { allows_image_urls: true }, &Referenced::new()).unwrap();
         assert_eq!(items, [Item::User { parts: vec![Part::ImageUrl { url: "https://h/i.png".to_owned() }] }]);
     }
 }

@@ -244,7 +244,8 @@ impl RunService {
         };
         let records: Vec<_> = records.into_iter().filter(is_output).collect();
         let (container, functions) = (container(user), spec.functions());
-        let output = items::all(&records, &Place { container: &container, functions: &functions });
+        let place = Place { container: &container, functions: &functions, has_shell: spec.has_shell() };
+        let output = items::all(&records, &place);
         let view = response::object(Parts {
             id: &record.id,
             spec: &spec,

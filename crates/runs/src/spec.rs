@@ -88,6 +88,15 @@ impl RunSpec {
         self.options.tools.iter().map(|tool| tool.name.clone()).collect()
     }
 
+    /// Whether the client expects commands of a shell that the server runs: it has named such a shell among its tools.
+    pub(crate) fn has_shell(&self) -> bool {
+        let tools = self.echo.get("tools").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        tools.iter().filter(|tool| tool.get("type").is_some_and(|kind| kind == "shell")).any(|shell| {
+            let environment = shell.pointer("/environment/type").and_then(Value::as_str);
+            matches!(environment, Some("container_auto" | "container_reference"))
+        })
+    }
+
     /// The request to the model, without a conversation.
     pub(crate) fn model_request(&self, model: String, instructions: String) -> ModelRequest {
         let options = self.options.clone();

@@ -105,7 +105,7 @@ fn finished(user: &UserId, spec: &RunSpec, own: &[ItemRecord], open: &[OpenCall]
     let done: Vec<ItemRecord> =
         own.iter().filter(|record| !open.iter().any(|open| open.id == record.id.as_str())).cloned().collect();
     let (container, functions) = (container(user), spec.functions());
-    items::all(&done, &Place { container: &container, functions: &functions })
+    items::all(&done, &Place { container: &container, functions: &functions, has_shell: spec.has_shell() })
 }
 
 /// Where the earlier attempts ended.

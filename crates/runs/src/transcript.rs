@@ -1,7 +1,7 @@
 //! A conversation as a person reads it, for the formats of an export.
 
 use crate::item::StoredItem;
-use crate::wire::items::{self, Shown};
+use crate::wire::items::{self, Place, Shown};
 use coracle_models::{Call, CallResult, Item, Part};
 use coracle_store::ItemRecord;
 use serde_json::Value;
@@ -71,7 +71,7 @@ pub(crate) fn passages(records: &[ItemRecord], functions: &[String]) -> Vec<Pass
             StoredItem::Item(Item::Reasoning { text, .. }) => Some(Passage::Reasoning(text.clone())),
             StoredItem::Item(Item::Call(call)) => {
                 let result = results.get_mut(call.id.as_str()).and_then(Vec::pop);
-                Some(called(call, result, !functions.contains(&call.name)))
+                Some(called(call, result, functions))
             }
             StoredItem::Compaction(_) => Some(Passage::Shortened),
             // Told with its call.
@@ -85,8 +85,10 @@ fn said(speaker: Speaker, text: &str) -> Passage {
     Passage::Message { speaker, parts: vec![Part::text(text)] }
 }
 
-fn called(call: &Call, result: Option<CodeResult>, is_own: bool) -> Passage {
-    let language = match Shown::of(call, is_own) {
+fn called(call: &Call, result: Option<CodeResult>, functions: &[String]) -> Passage {
+    // A person knows what a shell is, whatever the client of the conversation knew.
+    let place = Place { container: "", functions, has_shell: true };
+    let language = match place.shown(call) {
         Shown::Function | Shown::Tool => {
             return Passage::Call { name: call.name.clone(), arguments: call.arguments.clone(), result };
         }

@@ -155,6 +155,7 @@ fn budget(effort: Effort) -> u64 {
         Effort::Medium => 8_192,
         Effort::High => 16_384,
         Effort::ExtraHigh => 24_000,
+        Effort::Max => 32_000,
     }
 }
 
@@ -164,6 +165,7 @@ fn level(effort: Effort, model: Model) -> &'static str {
         Effort::Medium => "medium",
         Effort::High => "high",
         Effort::ExtraHigh => model.highest_effort(),
+        Effort::Max => "max",
     }
 }
 

@@ -14,6 +14,8 @@ use std::collections::BTreeMap;
 const EXECUTE_CODE: &str = "execute_code";
 /// The label of Coracle's own tools in `mcp_call` items.
 const SERVER_LABEL: &str = "coracle";
+/// The type of the error of a tool in `mcp_call` items.
+const TOOL_ERROR: &str = "mcp_tool_execution_error";
 /// Maximum length of the logs of one call, in bytes.
 const MAX_LOG_BYTES: usize = 256 << 10;
 
@@ -65,26 +67,12 @@ impl Status {
 pub(crate) enum Shown {
     /// A function of the client.
     Function,
-    /// Code in Python or TypeScript.
+    /// Code, in any language unless it is shown as commands of a shell.
     Code,
     /// Commands of a shell.
     Shell,
     /// Another tool of the agent.
     Tool,
-}
-
-impl Shown {
-    /// How a call is shown; `is_own` says whether the agent runs it.
-    pub(crate) fn of(call: &Call, is_own: bool) -> Self {
-        if !is_own {
-            return Self::Function;
-        }
-        if call.name != EXECUTE_CODE {
-            return Self::Tool;
-        }
-        let language = argument(call, "language").unwrap_or_default();
-        if matches!(language.as_str(), "bash" | "sh" | "shell") { Self::Shell } else { Self::Code }
-    }
 }
 
 /// What belongs to all items of a response.
@@ -94,11 +82,26 @@ pub(crate) struct Place<'a> {
     pub(crate) container: &'a str,
     /// The names of the client's functions.
     pub(crate) functions: &'a [String],
+    /// Whether the client knows `shell_call`. Otherwise, it would take one for a call that it has to run itself.
+    pub(crate) has_shell: bool,
 }
 
 impl Place<'_> {
     pub(crate) fn is_own(&self, call: &Call) -> bool {
         !self.functions.contains(&call.name)
+    }
+
+    /// How a call is shown.
+    pub(crate) fn shown(&self, call: &Call) -> Shown {
+        if !self.is_own(call) {
+            return Shown::Function;
+        }
+        if call.name != EXECUTE_CODE {
+            return Shown::Tool;
+        }
+        let language = argument(call, "language").unwrap_or_default();
+        let is_shell = matches!(language.as_str(), "bash" | "sh" | "shell");
+        if is_shell && self.has_shell { Shown::Shell } else { Shown::Code }
     }
 }
 
@@ -130,7 +133,7 @@ pub(crate) fn all(records: &[ItemRecord], place: &Place<'_>) -> Vec<Value> {
                 let result = results.get_mut(call.id.as_str()).and_then(Vec::pop);
                 let status = if result.is_some() { Status::Completed } else { Status::Incomplete };
                 artifacts.extend(result.and_then(|(_, structured)| structured).into_iter().flat_map(artifacts_of));
-                let mut shown = own_call(id.as_str(), call, result, status, place.container, &mut images).into_iter();
+                let mut shown = own_call(id.as_str(), call, result, status, place, &mut images).into_iter();
                 views.extend(shown.next());
                 outputs.extend(shown.map(|output| (call.id.as_str(), output)));
             }
@@ -144,7 +147,7 @@ pub(crate) fn all(records: &[ItemRecord], place: &Place<'_>) -> Vec<Value> {
                 artifacts.extend(structured.iter().flat_map(artifacts_of));
                 let shown = Some((result, structured.as_ref()));
                 let id = id.as_str().replacen("res_", "call_", 1);
-                views.extend(own_call(&id, call, shown, Status::Completed, place.container, &mut images));
+                views.extend(own_call(&id, call, shown, Status::Completed, place, &mut images));
             }
             // Shown with its call, unless the output has an item of its own.
             StoredItem::Result { result, .. } => {
@@ -250,13 +253,13 @@ pub(crate) fn own_call(
     call: &Call,
     result: Option<(&CallResult, Option<&Value>)>,
     status: Status,
-    container: &str,
+    place: &Place<'_>,
     images: &mut ImageRoom,
 ) -> Vec<Value> {
-    match Shown::of(call, true) {
-        Shown::Code => vec![code_call(id, call, result, status, container, images)],
+    match place.shown(call) {
+        Shown::Code => vec![code_call(id, call, result, status, place.container, images)],
         Shown::Shell => {
-            let mut views = vec![shell_call(id, call, status)];
+            let mut views = vec![shell_call(id, call, status, place.container)];
             views.extend(result.map(|(result, structured)| shell_output(id, call, result, structured)));
             views
         }
@@ -321,11 +324,11 @@ pub(crate) fn code_of(call: &Call) -> String {
     argument(call, "code").unwrap_or_else(|| call.arguments.clone())
 }
 
-fn shell_call(id: &str, call: &Call, status: Status) -> Value {
+fn shell_call(id: &str, call: &Call, status: Status, container: &str) -> Value {
     json!({
         "type": "shell_call", "id": id, "call_id": call.id, "status": status.as_str(),
         "action": {"commands": [code_of(call)], "timeout_ms": null, "max_output_length": null},
-        "environment": {"type": "local"},
+        "environment": {"type": "container_reference", "container_id": container},
     })
 }
 
@@ -354,7 +357,8 @@ fn shell_output(id: &str, call: &Call, result: &CallResult, structured: Option<&
 fn tool_call(id: &str, call: &Call, result: Option<&CallResult>, status: Status) -> Value {
     let text = result.map(|result| text_of(&result.parts));
     let failed = result.is_some_and(|result| result.is_error);
-    let (output, error) = if failed { (None, text) } else { (text, None) };
+    let failure = |text| json!({"type": TOOL_ERROR, "content": [{"type": "text", "text": text}]});
+    let (output, error) = if failed { (None, text.map(failure)) } else { (text, None) };
     json!({
         "type": "mcp_call", "id": id, "server_label": SERVER_LABEL, "name": call.name, "arguments": call.arguments,
         "output": output, "error": error, "approval_request_id": null,

@@ -69,6 +69,7 @@ struct OwnCall {
     id: String,
     index: usize,
     call: Call,
+    shown: Shown,
     live_bytes: usize,
 }
 
@@ -182,6 +183,10 @@ impl Narrator {
         }
     }
 
+    fn place(&self) -> Place<'_> {
+        Place { container: &self.container, functions: &self.functions, has_shell: self.spec.has_shell() }
+    }
+
     fn begin_answer(&mut self) {
         self.settle();
         self.written = Positions::default();
@@ -283,8 +288,7 @@ impl Narrator {
                 Item::Assistant { text, .. } => self.message_done(number, id, text),
                 Item::Reasoning { text, .. } => self.reasoning_done(number, id, item, text),
                 Item::Call(call) => {
-                    let place = Place { container: &self.container, functions: &self.functions };
-                    if place.is_own(call) { self.own_call(id, call.clone()) } else { self.function_call(&id, call) }
+                    if self.place().is_own(call) { self.own_call(id, call.clone()) } else { self.function_call(&id, call) }
                 }
                 Item::System { .. } | Item::User { .. } | Item::Result(_) => {}
             }
@@ -342,10 +346,12 @@ impl Narrator {
 
     /// A call of one of the agent's tools begins.
     fn own_call(&mut self, id: String, call: Call) {
-        let item = items::own_call(&id, &call, None, Status::InProgress, &self.container, &mut self.images).swap_remove(0);
+        let place = Place { container: &self.container, functions: &self.functions, has_shell: self.spec.has_shell() };
+        let shown = place.shown(&call);
+        let item = items::own_call(&id, &call, None, Status::InProgress, &place, &mut self.images).swap_remove(0);
         let index = self.add(&item);
         let place = |more: Value| with(json!({"item_id": id, "output_index": index}), more);
-        match Shown::of(&call, true) {
+        match shown {
             Shown::Code => {
                 let code = items::code_of(&call);
                 self.tell("response.code_interpreter_call.in_progress", place(json!({})));
@@ -359,12 +365,12 @@ impl Narrator {
                 self.tell("response.mcp_call_arguments.done", place(json!({"arguments": call.arguments})));
             }
         }
-        self.calls.insert(call.id.clone(), OwnCall { id, index, call, live_bytes: 0 });
+        self.calls.insert(call.id.clone(), OwnCall { id, index, call, shown, live_bytes: 0 });
     }
 
     fn call_started(&mut self, id: &str) {
         let Some(own) = self.calls.get(id) else { return };
-        if Shown::of(&own.call, true) == Shown::Code {
+        if own.shown == Shown::Code {
             let data = json!({"item_id": own.id, "output_index": own.index});
             self.tell("response.code_interpreter_call.interpreting", data);
         }
@@ -385,7 +391,7 @@ impl Narrator {
                     OutputStream::Stdout => "stdout",
                     OutputStream::Stderr => "stderr",
                 };
-                let is_shell = Shown::of(&own.call, true) == Shown::Shell;
+                let is_shell = own.shown == Shown::Shell;
                 let mut data = place;
                 if is_shell {
                     let mut shell = data.clone();
@@ -444,13 +450,14 @@ impl Narrator {
         let structured = output.and_then(|output| output.structured.as_ref());
         let shown = result.as_ref().map(|result| (result, structured));
         let place = json!({"item_id": own.id, "output_index": own.index});
-        match Shown::of(&own.call, true) {
+        match own.shown {
             Shown::Code if output.is_some() => self.tell("response.code_interpreter_call.completed", place),
             Shown::Tool if output.is_some_and(|output| output.is_error) => self.tell("response.mcp_call.failed", place),
             Shown::Tool => self.tell("response.mcp_call.completed", place),
             Shown::Code | Shown::Shell | Shown::Function => {}
         }
-        let mut views = items::own_call(&own.id, &own.call, shown, status, &self.container, &mut self.images).into_iter();
+        let of = Place { container: &self.container, functions: &self.functions, has_shell: self.spec.has_shell() };
+        let mut views = items::own_call(&own.id, &own.call, shown, status, &of, &mut self.images).into_iter();
         if let Some(item) = views.next() {
             // A call without a result stays in the history, so it stays in the output.
             self.done(own.index, item, Status::Completed);

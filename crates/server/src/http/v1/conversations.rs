@@ -9,7 +9,7 @@ use crate::http::problem::ApiError;
 use axum::extract::{Path, State};
 use axum::routing::get;
 use axum::{Json, Router};
-use coracle_runs::{InputOptions, ItemList, read_input};
+use coracle_runs::{InputOptions, ItemList};
 use coracle_types::{ConversationId, ItemId, UserId};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -52,7 +52,8 @@ async fn new_items(app: &App, user: &UserId, mut items: Value) -> Result<Vec<cor
         Value::Array(list) => app.resolve_files(user, list).await?,
         _ => {}
     }
-    Ok(read_input(&items, InputOptions { allows_image_urls: app.agent.allows_image_urls })?)
+    let options = InputOptions { allows_image_urls: app.agent.allows_image_urls };
+    Ok(app.runs.read_input(user, &items, options).await?)
 }
 
 async fn show(

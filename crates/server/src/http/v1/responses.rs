@@ -18,7 +18,7 @@ use axum::{Json, Router};
 use coracle_agent::{AgentTools as _, compact};
 use coracle_models::{Item, Usage};
 use coracle_policy::NobodyToAsk;
-use coracle_runs::{Before, Events, InputOptions, ItemList, RunError, read_input, take_answers};
+use coracle_runs::{Before, Events, InputOptions, ItemList, RunError, take_answers};
 use coracle_types::{RunId, UserId};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -50,7 +50,8 @@ async fn create(
     if let Value::Array(items) = &mut request.input {
         app.resolve_files(&user, items).await?;
     }
-    let input = read_input(&request.input, InputOptions { allows_image_urls: app.agent.allows_image_urls })?;
+    let options = InputOptions { allows_image_urls: app.agent.allows_image_urls };
+    let input = app.runs.read_input(&user, &request.input, options).await?;
     let streams = request.stream.unwrap_or_default();
     let wanted = if request.coracle.events { Wanted::WithExtensions } else { Wanted::Standard };
     let spec = request.into_spec(chosen.name())?;
@@ -224,7 +225,8 @@ impl App {
         let mut items = if input.is_null() {
             Vec::new()
         } else {
-            read_input(&input, InputOptions { allows_image_urls: self.agent.allows_image_urls })?
+            let options = InputOptions { allows_image_urls: self.agent.allows_image_urls };
+            self.runs.read_input(user, &input, options).await?
         };
         let spec = request.into_spec(String::new())?;
         items.splice(..0, self.runs.before(user, &spec).await?);

@@ -88,11 +88,16 @@ def functions():
 
 
 def shell():
+    # Clients that know no shell would take its calls for their own.
     response = whole({"input": "[script:shell]"})
+    assert [item["type"] for item in response["output"]] == ["code_interpreter_call", "message"]
+    assert response["output"][0]["outputs"] == [{"type": "logs", "logs": "from bash\n"}], response
+    tools = [{"type": "shell", "environment": {"type": "container_auto"}}]
+    response = whole({"input": "[script:shell]", "tools": tools})
     assert [item["type"] for item in response["output"]] == ["shell_call", "shell_call_output", "message"]
     output = response["output"][1]["output"][0]
     assert (output["stdout"], output["outcome"]) == ("from bash\n", {"type": "exit", "exit_code": 0}), output
-    streamed({"input": "[script:shell]"})
+    streamed({"input": "[script:shell]", "tools": tools})
 
 
 def search():
