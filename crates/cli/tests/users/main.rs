@@ -14,6 +14,7 @@ mod killed_runs;
 mod listening;
 mod local_models;
 mod official_client;
+mod page;
 mod playing;
 mod responses;
 mod site;

@@ -23,6 +23,11 @@ impl Playing {
         Self { runtime, model, url }
     }
 
+    /// Address of the model server, for scripts that open its gates.
+    pub(crate) fn address(&self) -> &str {
+        self.url.trim_end_matches("/v1")
+    }
+
     /// Settings with this model on one of the wires.
     pub(crate) fn settings(&self, api: &str) -> String {
         let url = &self.url;
