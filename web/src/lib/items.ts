@@ -131,10 +131,10 @@ export function taken(entries: Entry[], item: Item): Entry[] {
     return entries;
   }
   const known = entries.find((entry) => entry.id === item.id);
-  // A text that was given up before it had any is not shown.
+  // A text without content was given up, and is not part of the answer.
   const isEmpty = item.type === 'message' && item.status === 'incomplete' && !textOf(item);
   if (known) {
-    if (isEmpty && known.kind === 'text' && !known.markdown.text) return entries.filter((entry) => entry !== known);
+    if (isEmpty) return entries.filter((entry) => entry !== known);
     update(known, item);
     return entries;
   }

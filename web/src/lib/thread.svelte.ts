@@ -185,6 +185,9 @@ export class Thread {
         break;
       case 'response.output_item.added': {
         const item = event.item as Item;
+        const known = this.entries.find((entry) => entry.id === item.id);
+        // What is complete already was loaded with the conversation.
+        if (known && 'progress' in known && (known.progress === 'done' || known.progress === 'failed')) break;
         this.#open.add(item.id);
         this.entries = taken(this.entries, item);
         break;
@@ -197,7 +200,6 @@ export class Thread {
       }
       case 'response.output_text.delta': {
         const entry = this.#entry(event, 'text');
-        // A text that is complete already was loaded with the conversation.
         if (entry?.progress === 'running') entry.markdown.append(String(event.delta));
         break;
       }

@@ -9,8 +9,8 @@ await ask(page, 'Run for ever');
 const running = page.getByRole('article', { name: 'Python: Running' });
 await running.getByText('tick 3').waitFor();
 await page.getByRole('button', { name: 'Stop' }).click();
-await page.getByText('Stopped.', { exact: true }).waitFor();
-await page.getByRole('article', { name: 'Python: Stopped' }).waitFor();
+await page.getByRole('button', { name: 'Try again' }).waitFor();
+await page.getByRole('article', { name: /^Python: (Stopped|Failed)$/ }).waitFor();
 const executions = await page.evaluate(() => fetch('/api/executions').then((answer) => answer.json()));
 assert.equal(executions.filter((one) => one.state === 'running').length, 0);
 

@@ -77,7 +77,7 @@ assert.equal(await page.getByText('The chart is ready.').count(), 1);
 
 // An error of the model can be read, and the run can be tried again.
 await ask(page, 'Fail');
-await page.getByText('The run failed.').waitFor();
+await page.getByText(/^The run failed\. ./).waitFor();
 await page.getByRole('button', { name: 'Try again' }).click();
 await page.getByText('It works now.').waitFor();
 await ended(page);

@@ -1,6 +1,6 @@
 // Every view in both themes and at two widths: no violations of accessibility, nothing wider than the screen.
 
-import { ask, assert, axe, base, ended, finish, signedIn } from './browser.mjs';
+import { ask, assert, axe, base, ended, finish, signedIn, takeComplaints } from './browser.mjs';
 
 const { page } = await signedIn();
 const pictures = process.env.CORACLE_PAGE_PICTURES;
@@ -28,13 +28,14 @@ async function checked(name) {
 }
 
 await page.getByText('What shall we do?').waitFor();
+await page.getByRole('button', { name: 'Use shop: Returns one order' }).waitFor();
 await checked('empty');
 await ask(page, 'Compute');
 await page.getByRole('img', { name: 'chart.svg' }).waitFor();
 await ended(page);
 await checked('full');
 await ask(page, 'Fail');
-await page.getByText('The run failed.').waitFor();
+await page.getByText(/^The run failed\. ./).waitFor();
 await checked('error');
 await ask(page, 'Cancel order 1007');
 await page.getByRole('button', { name: 'Allow once' }).waitFor();
@@ -60,7 +61,8 @@ await page.keyboard.press('?');
 await page.getByRole('heading', { name: 'Keyboard shortcuts' }).waitFor();
 await checked('keys');
 await page.keyboard.press('Escape');
-await page.evaluate(() => document.activeElement?.blur());
+await page.reload();
+await page.getByText('What shall we do?').waitFor();
 await page.keyboard.press('Tab');
 assert.equal(await page.evaluate(() => document.activeElement?.textContent), 'Skip to the conversation');
 await page.keyboard.press('Enter');
@@ -81,9 +83,12 @@ await page.getByText('What shall we do?').waitFor();
 await page.getByRole('link', { name: 'New conversation' }).waitFor({ state: 'hidden' });
 
 // Signing out ends the access of this browser.
+assert.deepEqual(takeComplaints(), []);
 await page.goto(`${base}/#/settings`);
 await page.getByRole('button', { name: 'Sign out' }).click();
 await page.waitForURL(/sign-in/);
 await page.goto(`${base}/`);
 await page.getByText('Open your sign-in link').waitFor();
+const refused = takeComplaints();
+assert.ok(refused.length === 1 && refused[0].includes('401'), refused.join('\n'));
 await finish();
