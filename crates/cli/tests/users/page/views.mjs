@@ -52,6 +52,7 @@ await checked('settings');
 await page.getByRole('radio', { name: 'Dark' }).check();
 await page.reload();
 assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), 'dark');
+await page.getByRole('radio', { name: 'System' }).check();
 
 // By keyboard alone: the list of keys, the skip link, a message.
 await page.goto(`${base}/#/`);
