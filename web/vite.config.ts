@@ -1,9 +1,6 @@
 import { svelte } from '@sveltejs/vite-plugin-svelte';
 import { defineConfig } from 'vite';
 
-// During development, `npm run dev` passes requests on to a server that is running already.
-const server = process.env.CORACLE_SERVER ?? 'http://127.0.0.1:8989';
-
 export default defineConfig({
   plugins: [svelte()],
   build: {
@@ -13,5 +10,4 @@ export default defineConfig({
     assetsInlineLimit: 0,
     reportCompressedSize: false,
   },
-  server: { proxy: { '/api': server, '/v1': server, '/sign-in': server, '/auth': server } },
 });

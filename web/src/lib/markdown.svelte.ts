@@ -18,51 +18,50 @@ function closed(text: string): string {
 export class Markdown {
   /** The blocks so far. The last one may still change while the text grows. */
   blocks = $state.raw<Block[]>([]);
-  #text = '';
-  /** The blocks that cannot change any more, and where the rest of the text begins. */
+  /** The blocks that cannot change any more, and their source. */
   #settled: Block[] = [];
-  #rest = 0;
+  #sources: string[] = [];
+  /** The rest of the text. Blocks refer to parts of it, so it must not contain the text before it. */
+  #rest = '';
 
   constructor(text = '') {
     if (text) this.finish(text);
   }
 
   get text(): string {
-    return this.#text;
+    return this.#sources.join('') + this.#rest;
   }
 
   append(delta: string): void {
-    this.#text += delta.replaceAll('\r', '');
-    const tokens = parse(this.#text.slice(this.#rest));
+    this.#rest += delta.replaceAll('\r', '');
+    const tokens = parse(this.#rest);
     let last = tokens.length - 1;
     while (last > 0 && tokens[last]?.type === 'space') last -= 1;
-    for (const token of tokens.slice(0, Math.max(last, 0))) {
-      this.#rest += token.raw.length;
-      this.#settle(token);
-    }
-    const open = this.#text.slice(this.#rest);
+    for (const token of tokens.slice(0, Math.max(last, 0))) this.#settle(token);
     let token = tokens[Math.max(last, 0)];
-    if (token?.type === 'paragraph') token = parse(closed(open))[0] ?? token;
+    if (token?.type === 'paragraph') token = parse(closed(this.#rest))[0] ?? token;
     this.blocks = token ? [...this.#settled, { key: this.#settled.length, token }] : [...this.#settled];
   }
 
-  /** The text is complete. It is only parsed again if it is not the text that arrived. */
+  /** The text is complete. Blocks that arrived before are only parsed again if the text is another one. */
   finish(text: string): void {
     const whole = text.replaceAll('\r', '');
-    if (!whole.startsWith(this.#text.slice(0, this.#rest)) || this.#rest === 0) {
+    const before = this.#sources.join('');
+    if (whole.startsWith(before)) {
+      this.#rest = whole.slice(before.length);
+    } else {
       this.#settled = [];
-      this.#rest = 0;
+      this.#sources = [];
+      this.#rest = whole;
     }
-    this.#text = whole;
-    for (const token of parse(whole.slice(this.#rest))) {
-      this.#rest += token.raw.length;
-      this.#settle(token);
-    }
-    this.#rest = whole.length;
+    for (const token of parse(this.#rest)) this.#settle(token);
     this.blocks = [...this.#settled];
   }
 
+  /** Moves a block from the beginning of the rest to those that are complete. */
   #settle(token: Token): void {
+    this.#sources.push(this.#rest.slice(0, token.raw.length));
+    this.#rest = this.#rest.slice(token.raw.length);
     if (token.type !== 'space') this.#settled.push({ key: this.#settled.length, token });
   }
 }
