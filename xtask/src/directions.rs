@@ -81,6 +81,7 @@ const TABLE: &[Row] = &[
             "coracle-models",
             "coracle-workflow",
             "coracle-config",
+            "coracle-page",
             "coracle-engine",
             "coracle-sandbox",
             "coracle-upstream",
@@ -93,6 +94,8 @@ const TABLE: &[Row] = &[
         ]),
         theirs: Theirs::Any,
     },
+    // Files, and a build script that makes them.
+    Row { name: "coracle-page", ours: Ours::These(&[]), theirs: Theirs::Only(&["flate2", "hex", "sha2"]) },
     Row {
         name: "coracle-accounts",
         ours: Ours::These(STORE_AND_TYPES),

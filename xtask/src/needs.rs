@@ -45,6 +45,7 @@ const NEEDS: &[Need] = &[
         without: "everything that talks to MCP servers from npm",
         is_good: |_| true,
     },
+    Need { program: "chromium", package: "chromium", without: "the web page in a browser", is_good: |_| true },
     Need { program: "strip", package: "binutils", without: "the tests of packages", is_good: |_| true },
     Need { program: "dpkg", package: "dpkg", without: "the test of the Debian package", is_good: |_| true },
     Need { program: "git", package: "git", without: "calls to the MCP server for git", is_good: |_| true },

@@ -55,6 +55,12 @@ const ENVIRONMENTS: &[Environment] = &[
         pins: &["oidc/package.json", "oidc/package-lock.json"],
         make: |pins, folder| make_npm(&pins.join("oidc"), folder),
     },
+    // A driver of browsers, and a checker of accessibility. The browser is a Debian package.
+    Environment {
+        name: "npm-page",
+        pins: &["page/package.json", "page/package-lock.json"],
+        make: |pins, folder| make_npm(&pins.join("page"), folder),
+    },
     Environment {
         name: "venv",
         pins: &["requirements.txt"],

@@ -91,9 +91,9 @@ impl RunService {
 /// The calls without a result that a run has made or taken over.
 pub(crate) fn open_calls(records: &[ItemRecord], conversation: &[Item], run: &RunId) -> Vec<OpenCall> {
     let find = |call: Call| {
-        let made = records.iter().rev().filter(|record| record.is_output).find(|record| {
-            matches!(StoredItem::of(record), Some(StoredItem::Item(Item::Call(stored))) if stored == call)
-        });
+        let made = records.iter().rev().filter(|record| record.is_output).find(
+            |record| matches!(StoredItem::of(record), Some(StoredItem::Item(Item::Call(stored))) if stored == call),
+        );
         let made = made?;
         Some(OpenCall { id: made.id.to_string(), call, is_taken_over: made.run.as_ref() != Some(run) })
     };
@@ -116,11 +116,7 @@ fn earlier(steps: &[StepRecord], open: Vec<Call>) -> Earlier {
         match step.begun.kind {
             StepKind::Model if step.ended_at.is_some() => asked += 1,
             StepKind::Execution => calls += 1,
-            StepKind::Model
-            | StepKind::ClientCall
-            | StepKind::Question
-            | StepKind::Compaction
-            | StepKind::Parked => {}
+            StepKind::Model | StepKind::ClientCall | StepKind::Question | StepKind::Compaction | StepKind::Parked => {}
         }
         let used = step.outcome.as_ref().and_then(|outcome| outcome.get("usage")).cloned();
         if let Some(used) = used.and_then(|used| serde_json::from_value(used).ok()) {

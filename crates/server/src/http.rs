@@ -1,4 +1,4 @@
-//! HTTP transport: `/mcp`, `/api`, `/v1`, sign-in pages, metrics and probes.
+//! HTTP transport: `/mcp`, `/api`, `/v1`, the web page, sign-in pages, metrics and probes.
 
 mod api;
 mod auth_state;
@@ -11,6 +11,7 @@ mod guard;
 mod legacy_skills;
 mod local_browser;
 mod oidc;
+mod page;
 mod pages;
 mod parts;
 mod priming;
@@ -51,8 +52,8 @@ pub use cors::{CorsOrigins, OriginError};
 use guard::Guard;
 pub use parts::{Part, Parts};
 use priming::Unprimed;
-use rate_limit::RateLimit;
 pub(crate) use problem::ApiError;
+use rate_limit::RateLimit;
 use rmcp::transport::StreamableHttpServerConfig;
 use rmcp::transport::streamable_http_server::StreamableHttpService;
 use rmcp::transport::streamable_http_server::session::SessionManager as _;
@@ -241,7 +242,7 @@ fn routes(app: &App, cors_origins: &CorsOrigins) -> Router<App> {
         all = all.merge(protected_resource::router());
     }
     if app.parts.has(Part::Page) {
-        all = all.merge(sign_in::router()).route("/", get(home)).merge(oidc::router());
+        all = all.merge(sign_in::router()).route("/", get(home)).merge(page::router()).merge(oidc::router());
     }
     all
 }
@@ -337,12 +338,19 @@ fn unreadable(body: &[u8]) -> Response {
     (StatusCode::BAD_REQUEST, axum::Json(error)).into_response()
 }
 
-/// Describes the server and links to its parts.
+/// The web page for browsers. Programs get a description of the server, and so do browsers if there is no page, or no
+/// API for it.
 async fn home(State(app): State<App>, uri: Uri, headers: HeaderMap) -> Result<Response, ApiError> {
     let base = app.auth.base(&uri, &headers);
     let accepts = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     if accepts.into_iter().any(|value| value.contains("text/html")) {
-        return Ok(pages::home(&base, &app.parts, app.auth.is_local_browser(&headers).await?));
+        if app.parts.has(Part::Api)
+            && let Some(document) = page::document(&headers)
+        {
+            return Ok(document);
+        }
+        let is_local_browser = app.auth.is_local_browser(&headers).await?;
+        return Ok(pages::home(&base, &app.parts, is_local_browser, page::missing()));
     }
     let mut response = pages::home_text(&base, &app.parts).into_response();
     pages::private(response.headers_mut());

@@ -37,6 +37,7 @@ pub(crate) fn release_binary(steps: &mut Steps) -> Result<PathBuf> {
         .current_dir(repository())
         .env("CARGO", cargo.get_program())
         .env("PATH", path_with(&tools.join("bin"))?)
+        .env("CORACLE_PAGE", "require")
         .env("CARGO_PROFILE_RELEASE_DEBUG", "0")
         .env("CARGO_PROFILE_RELEASE_STRIP", "symbols")
         .env("CARGO_ENCODED_RUSTFLAGS", flags());

@@ -152,15 +152,10 @@ fn a_conversation_a_stream_and_a_client_that_sends_everything_go_on_too() {
     assert_eq!(types(&second), ["code_interpreter_call", "message"], "{second}");
     let path = format!("/v1/conversations/{}/items?order=asc", conversation.as_str().unwrap());
     let items = client.get(&path).json();
-    let kinds: Vec<&str> = items["data"].as_array().unwrap().iter().map(|item| item["type"].as_str().unwrap()).collect();
-    let expected = [
-        "message",
-        "message",
-        "code_interpreter_call",
-        "mcp_approval_request",
-        "mcp_approval_response",
-        "message",
-    ];
+    let kinds: Vec<&str> =
+        items["data"].as_array().unwrap().iter().map(|item| item["type"].as_str().unwrap()).collect();
+    let expected =
+        ["message", "message", "code_interpreter_call", "mcp_approval_request", "mcp_approval_response", "message"];
     assert_eq!(kinds, expected, "{items}");
     assert_eq!(items["data"][2]["status"], "completed");
 
@@ -253,7 +248,8 @@ fn an_answer_counts_once_and_only_for_its_question() {
     assert_eq!(second["status"], "completed", "{second}");
     eventually("the question is withdrawn", || {
         client.get("/api/approvals?state=open").json()["approvals"] == json!([])
-            || questions(&second).len() == client.get("/api/approvals?state=open").json()["approvals"].as_array().unwrap().len()
+            || questions(&second).len()
+                == client.get("/api/approvals?state=open").json()["approvals"].as_array().unwrap().len()
     });
     refused(&client.post("/v1/responses", &answers(&first, true)), 409, "already continued");
     assert_eq!(lab.called("wipe"), 1);
@@ -359,4 +355,3 @@ fn the_official_client_answers_questions() {
     assert!(done.status.success(), "{said}\n{complained}");
     assert_eq!(lab.called("wipe"), 2, "{said}");
 }
-

@@ -18,6 +18,7 @@ mod isolation;
 mod killed_runs;
 mod listening;
 mod local_models;
+mod page;
 mod playing;
 mod recording;
 mod responses;

@@ -1,7 +1,7 @@
 //! A scripted model for a server under test.
 
 use crate::site::{Client, Site};
-use coracle_scripted_model::{Library, ScriptedModel, Step, serve};
+use coracle_scripted_model::{Library, ScriptedModel, Step, serve_with_control};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -19,8 +19,13 @@ impl Playing {
         let model = ScriptedModel::new(library).unwrap();
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
-        runtime.spawn(serve(listener, model.clone(), std::future::pending()));
+        runtime.spawn(serve_with_control(listener, model.clone(), std::future::pending()));
         Self { runtime, model, url }
+    }
+
+    /// Address of the model server, for scripts that open its gates.
+    pub(crate) fn address(&self) -> &str {
+        self.url.trim_end_matches("/v1")
     }
 
     /// Settings with this model on one of the wires.

@@ -163,7 +163,12 @@ fn requests_beyond_the_rate_limit_are_refused() {
     let refused = (0..100).map(|_| ann.answer("GET", "/v1/models", &headers, b"")).find(|(status, _)| *status == 429);
     let (_, head) = refused.expect("no request was refused");
     let head = head.to_ascii_lowercase();
-    for name in ["retry-after: ", "x-ratelimit-limit-requests: 5", "x-ratelimit-remaining-requests: 0", "x-ratelimit-reset-requests: "] {
+    for name in [
+        "retry-after: ",
+        "x-ratelimit-limit-requests: 5",
+        "x-ratelimit-remaining-requests: 0",
+        "x-ratelimit-reset-requests: ",
+    ] {
         assert!(head.contains(name), "{name}: {head}");
     }
 }

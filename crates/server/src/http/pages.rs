@@ -94,8 +94,8 @@ pub(crate) fn link(status: StatusCode, problem: Option<&str>) -> Response {
     page(status, "Sign in to Coracle", problem, body)
 }
 
-/// Page at `/`, which describes the server.
-pub(crate) fn home(base: &str, parts: &Parts, is_local_browser: bool) -> Response {
+/// Page at `/` without the web page: describes the server, and says why there is no web page.
+pub(crate) fn home(base: &str, parts: &Parts, is_local_browser: bool, missing: Option<&str>) -> Response {
     let base = escaped(base);
     let mcp = format!("<p>MCP clients connect to <b>{base}/mcp</b>.</p>");
     let api = "<p>Programs use the HTTP API: <a href=/api/openapi.json>/api/openapi.json</a> describes it.</p>";
@@ -107,8 +107,12 @@ pub(crate) fn home(base: &str, parts: &Parts, is_local_browser: bool) -> Respons
     } else {
         "<a class=button href=/sign-in>Sign in</a>"
     };
+    let why = match missing {
+        Some(reason) => format!("This program was built without its web page: {}.", escaped(reason)),
+        None => "This server has no web page, because it serves no API.".to_owned(),
+    };
     let body = format!(
-        "<p>Coracle runs code that calls tools, in a sandbox. This server has no pages besides signing in.</p>\
+        "<p>Coracle runs code that calls tools, in a sandbox. {why}</p>\
          {mcp}{api}<p>The state of the server is at <a href=/health>/health</a>.</p>{sign_in}"
     );
     page(StatusCode::OK, "Coracle", None, &body)
@@ -130,6 +134,7 @@ pub(crate) fn account(user: &str, is_admin: bool, token: &str) -> Response {
     let admin = if is_admin { " (admin)" } else { "" };
     let body = format!(
         "<p>You are signed in as <b>{}</b>{admin}.</p>\
+         <a class=button href=/>Open Coracle</a>\
          <a class=button href=/sign-in/password>Set a password</a>\
          <form method=post action=/sign-in/out><input type=hidden name=csrf value={token}>\
          <button>Sign out</button></form>",

@@ -12,6 +12,7 @@ mod lab;
 mod local_browser;
 mod modes;
 mod oidc;
+mod page;
 mod parts;
 mod passwords;
 mod plain;

@@ -57,11 +57,7 @@ impl App {
     }
 
     /// The same for contents: each is a text, or a list of parts.
-    pub(super) async fn resolve_contents(
-        &self,
-        user: &UserId,
-        contents: Vec<&mut Value>,
-    ) -> Result<(), OpenAiError> {
+    pub(super) async fn resolve_contents(&self, user: &UserId, contents: Vec<&mut Value>) -> Result<(), OpenAiError> {
         let mut left = Left { references: MAX_REFERENCES, image_bytes: MAX_IMAGE_BYTES };
         for content in contents {
             for part in content.as_array_mut().into_iter().flatten() {

@@ -1,0 +1,150 @@
+//! The web page in a real browser, against the real program with a scripted model.
+//!
+//! The steps are in `page/*.mjs`. `CORACLE_PAGE_PICTURES` names a folder for pictures of all views.
+
+use crate::playing::Playing;
+use crate::site::Site;
+use coracle_scripted_model::{Library, Script, Step};
+use coracle_testing::harness::{As, program};
+use coracle_testing::skip::skip;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Draws a chart from orders, and prints more lines than are shown at first.
+const COMPUTES: &str = "\
+from servers.shop import list_orders
+orders = list_orders()['orders']
+for number in range(40):
+    print('line', number)
+with open('/artifacts/chart.svg', 'w') as file:
+    file.write('<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"300\" height=\"80\">'
+               '<rect width=\"120\" height=\"80\" fill=\"teal\"/></svg>')
+";
+
+/// Prints without end.
+const RUNS: &str = "\
+import time
+number = 0
+while True:
+    number += 1
+    print('tick', number, flush=True)
+    time.sleep(0.01 if number < 10 else 1)
+";
+
+/// Output and files that try to run something or to reach somebody.
+const HOSTILE: &str = "\
+print('<script>alert(1)</script> <img src=x onerror=alert(1)> \\x1b[31mred')
+name = '/artifacts/<img src=x onerror=alert(1)>.svg'
+with open(name, 'w') as file:
+    file.write('<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"40\" height=\"40\" onload=\"alert(1)\">'
+               '<script>alert(1)</script><rect width=\"40\" height=\"40\"/></svg>')
+";
+
+fn code(code: &str) -> Step {
+    Step::call("execute_code", json!({"code": code, "timeout_seconds": 600}))
+}
+
+/// Cancels an order, if it may.
+fn cancels(order: u32) -> Script {
+    let source = format!(
+        "from coracle import ToolError\nfrom servers.shop import cancel_order\ntry:\n    \
+         print('order {order} is', cancel_order(id={order})['status'])\nexcept ToolError as error:\n    \
+         print('refused:', error)\n"
+    );
+    let turns = [vec![code(&source)], vec![Step::text("{{result}}")]];
+    Script::new(turns).says(&format!("Cancel order {order}"))
+}
+
+fn library() -> Library {
+    let pieces = ["## Boats\n\n", "A coracle is **sm", "all**.\n\n"];
+    let boats = vec![
+        Step::reasoning("I think about boats."),
+        Step::pieces(&pieces),
+        Step::gate("door"),
+        Step::pieces(&["It fl", "oats.\n\n| kind | oars |\n|---|---:|\n", "| coracle | 1 |\n"]),
+    ];
+    let computes = [vec![Step::text("I draw it."), code(COMPUTES)], vec![Step::text("The chart is ready.")]];
+    let fails = [vec![Step::status_times(400, 1), Step::text("It works now.")]];
+    let hostile = [vec![code(HOSTILE)], vec![Step::text("Done.")]];
+    Library { default: Some("echo".to_owned()), ..Library::default() }
+        .with("echo", Script::new([vec![Step::text("{{user}}")]]))
+        .with("boats", Script::new([boats]).says("Tell me about boats"))
+        .with("computes", Script::new(computes).says("Compute"))
+        .with("fails", Script::new(fails).says("Fail"))
+        .with("runs", Script::new([vec![code(RUNS)], vec![Step::text("Over.")]]).says("Run for ever"))
+        .with("hostile", Script::new(hostile).says("Show hostile output"))
+        .with("one", cancels(1007))
+        .with("other", cancels(1008))
+}
+
+/// The folder with the driver of the browser, and the browser.
+fn tools() -> Option<(PathBuf, PathBuf)> {
+    let folder = std::env::var_os("CORACLE_TEST_SERVERS").map(PathBuf::from);
+    let target = || PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("../test-servers");
+    let modules = folder.unwrap_or_else(target).join("npm-page/node_modules");
+    let browser = PathBuf::from("/usr/bin/chromium");
+    if !modules.is_dir() || !browser.exists() {
+        skip("the web page in a browser: run `cargo xtask needs`");
+        return None;
+    }
+    if !has_page() {
+        skip("the web page in a browser: this build has no page");
+        return None;
+    }
+    Some((modules, browser))
+}
+
+/// Whether the program contains the page.
+fn has_page() -> bool {
+    coracle_page::index().is_some()
+}
+
+/// Plays a scenario against a server of its own.
+fn play(scenario: &str) {
+    let Some((modules, browser)) = tools() else { return };
+    let model = Playing::new(library());
+    let shop = json!({"shop": {"command": program(), "args": ["mcp-demo", "shop"]}});
+    let settings = format!("{}mcpServers: {shop}\n", model.settings("chat"));
+    let site = Site::with_settings(As::current(), &[], &settings);
+    let said = site.said_until("/sign-in/");
+    let link = said.split_whitespace().find(|word| word.contains("/sign-in/")).unwrap();
+    site.said_until("server    shop: 3 tools");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/users/page").join(scenario);
+    let home = tempfile::tempdir().unwrap();
+    let output = Command::new("node")
+        .arg(script)
+        .env("CORACLE_PAGE_MODULES", modules)
+        .env("CORACLE_PAGE_BROWSER", browser)
+        .env("CORACLE_PAGE_URL", format!("http://{}", site.address()))
+        .env("CORACLE_PAGE_LINK", link)
+        .env("CORACLE_PAGE_MODEL", model.address())
+        .env("HOME", home.path())
+        .env_remove("http_proxy")
+        .env_remove("https_proxy")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    assert!(output.status.success(), "{scenario}: {}", String::from_utf8_lossy(&said));
+}
+
+#[test]
+fn a_conversation_lives_in_the_page() {
+    play("conversation.mjs");
+}
+
+#[test]
+fn runs_are_stopped_and_calls_approved() {
+    play("control.mjs");
+}
+
+#[test]
+fn hostile_content_runs_nothing_and_sends_nothing() {
+    play("hostile.mjs");
+}
+
+#[test]
+fn every_view_is_accessible_in_both_themes_and_at_two_widths() {
+    play("views.mjs");
+}

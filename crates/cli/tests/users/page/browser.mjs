@@ -1,0 +1,68 @@
+// A real browser with the page of a real server. The arguments are in the environment; see `page.rs`.
+
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+
+const { CORACLE_PAGE_MODULES: modules, CORACLE_PAGE_URL: url, CORACLE_PAGE_LINK: link } = process.env;
+const require = createRequire(`${modules}/`);
+const { chromium } = require('playwright-core');
+/** The checker as a script. The policy of the page does not apply to what a driver runs. */
+export const axe = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
+export { assert };
+export const base = url;
+
+/** Slow machines need longer than the default. */
+const PATIENCE = 120_000;
+
+/** Opens a gate of the scripted model. */
+export async function openGate(name) {
+  const answer = await fetch(`${process.env.CORACLE_PAGE_MODEL}/scripted/gates/${name}`, { method: 'POST' });
+  assert.equal(answer.status, 204);
+}
+
+let browser;
+
+/** Starts the browser with the cookie of the link, which works once. */
+export async function signedIn(options = {}) {
+  browser = await chromium.launch({ executablePath: process.env.CORACLE_PAGE_BROWSER, args: ['--no-sandbox'] });
+  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
+  context.setDefaultTimeout(PATIENCE);
+  const page = await watched(context);
+  await page.goto(link);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('textbox', { name: 'Message' }).waitFor();
+  return { browser, context, page };
+}
+
+const complaints = [];
+
+/** A page whose errors fail the test at its end. */
+export async function watched(context) {
+  const page = await context.newPage();
+  page.on('pageerror', (error) => complaints.push(`error: ${error.message}`));
+  page.on('console', (message) => {
+    // A server without this route makes the page remember conversations itself.
+    const isExpected = message.location().url.includes('/api/conversations');
+    if (message.type() === 'error' && !isExpected) complaints.push(`${message.text()} (${message.location().url})`);
+  });
+  return page;
+}
+
+/** What the browser has complained about so far. */
+export function takeComplaints() {
+  return complaints.splice(0);
+}
+
+export async function ask(page, text) {
+  await page.getByRole('textbox', { name: 'Message' }).fill(text);
+  await page.keyboard.press('Enter');
+}
+
+/** Waits until the run has ended. */
+export const ended = (page) => page.getByText(/tokens in/).waitFor();
+
+export async function finish() {
+  await browser.close();
+  assert.deepEqual(complaints, []);
+}

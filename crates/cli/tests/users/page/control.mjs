@@ -1,0 +1,48 @@
+// What the user controls: stopping a run, and approving calls.
+
+import { ask, assert, base, ended, finish, signedIn, watched } from './browser.mjs';
+
+const { context, page } = await signedIn();
+
+// The output is shown while the code runs. Stop ends the code, and the conversation goes on.
+await ask(page, 'Run for ever');
+const running = page.getByRole('article', { name: 'Python: Running' });
+await running.getByText('tick 3').waitFor();
+await page.getByRole('button', { name: 'Stop' }).click();
+await page.getByRole('button', { name: 'Try again' }).waitFor();
+await page.getByRole('article', { name: /^Python: (Stopped|Failed)$/ }).waitFor();
+const executions = await page.evaluate(() => fetch('/api/executions').then((answer) => answer.json()));
+assert.equal(executions.filter((one) => one.state === 'running').length, 0);
+
+// A call that needs approval. Enter alone never approves it, wherever the focus is.
+await ask(page, 'Cancel order 1007');
+const question = page.getByRole('region', { name: 'Allow shop · cancel_order?' });
+await question.getByText('"id": 1007').waitFor();
+await page.keyboard.press('Enter');
+const once = question.getByRole('button', { name: 'Allow once' });
+await once.focus();
+await page.keyboard.press('Enter');
+await question.getByText('Enter alone never approves').waitFor();
+const open = () => page.evaluate(() => fetch('/api/approvals?state=open').then((answer) => answer.json()));
+assert.equal((await open()).approvals.length, 1);
+
+// Another tab says that a call waits.
+const other = await watched(context);
+await other.goto(`${base}/#/tools`);
+await other.getByText('A tool call waits for your approval.').waitFor();
+await other.getByRole('button', { name: 'Review' }).click();
+await other.getByRole('dialog').getByRole('button', { name: 'Refuse' }).waitFor();
+await other.close();
+
+await once.focus();
+await page.keyboard.press('Space');
+await ended(page);
+await page.getByText('order 1007 is cancelled').first().waitFor();
+assert.equal((await open()).approvals.length, 0);
+
+// The same call, refused.
+await ask(page, 'Cancel order 1008');
+await page.getByRole('region', { name: 'Allow shop · cancel_order?' }).getByRole('button', { name: 'Refuse' }).click();
+await ended(page);
+await page.getByText('refused:').first().waitFor();
+await finish();

@@ -1,0 +1,63 @@
+// Calls that wait for the user's approval, in any conversation or program.
+
+import { get, part, post } from './api';
+
+export type Approval = {
+  id: string;
+  state: string;
+  server: string;
+  tool: string;
+  description: string | null;
+  arguments: string;
+  destructive: boolean | null;
+  read_only: boolean | null;
+  reason: string;
+  origin: string | null;
+  expires_at: string | null;
+  decision: string | null;
+};
+
+export type Decision = 'once' | 'session' | 'always' | 'refuse';
+
+/** Time between two looks, in milliseconds. A stream would take one of the few connections of the browser. */
+const INTERVAL = 15_000;
+
+class Approvals {
+  open = $state.raw<Approval[]>([]);
+
+  /** Looks for open questions now and from time to time, while the page is visible. */
+  watch(): () => void {
+    const look = (): void => {
+      if (!document.hidden) void this.look();
+    };
+    look();
+    const timer = setInterval(look, INTERVAL);
+    document.addEventListener('visibilitychange', look);
+    return () => {
+      clearInterval(timer);
+      document.removeEventListener('visibilitychange', look);
+    };
+  }
+
+  async look(): Promise<void> {
+    try {
+      this.open = (await get<{ approvals: Approval[] }>('/api/approvals?state=open')).approvals;
+    } catch {
+      // The next look may succeed; the run itself reports a lost connection.
+    }
+  }
+
+  show(id: string): Promise<Approval> {
+    return get<Approval>(`/api/approvals/${part(id)}`);
+  }
+
+  async answer(id: string, decision: Decision): Promise<void> {
+    try {
+      await post(`/api/approvals/${part(id)}`, { decision });
+    } finally {
+      await this.look();
+    }
+  }
+}
+
+export const approvals = new Approvals();

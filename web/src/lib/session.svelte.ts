@@ -1,0 +1,41 @@
+// Who uses the page, and with which models.
+
+import { ApiError, get } from './api';
+import { preferences } from './preferences.svelte';
+
+export type Me = { user: string; display_name: string | null; role: string; how: string };
+
+class Session {
+  state = $state<'loading' | 'ready' | 'needs_link' | 'offline'>('loading');
+  me = $state.raw<Me | null>(null);
+  models = $state.raw<string[]>([]);
+
+  async load(): Promise<void> {
+    this.state = 'loading';
+    try {
+      this.me = await get<Me>('/api/auth/me');
+      await this.loadModels();
+      this.state = 'ready';
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.status !== 401) {
+        this.state = 'offline';
+      } else if (this.me) {
+        this.state = 'needs_link';
+      } else {
+        location.assign(`/sign-in?${new URLSearchParams({ next: '/' })}`);
+      }
+    }
+  }
+
+  async loadModels(): Promise<void> {
+    const list = await get<{ data: { id: string }[] }>('/v1/models');
+    this.models = list.data.map((model) => model.id);
+  }
+
+  /** The model for the next message: the chosen one, or the default of the server. */
+  get model(): string {
+    return this.models.includes(preferences.model) ? preferences.model : (this.models[0] ?? '');
+  }
+}
+
+export const session = new Session();
