@@ -17,12 +17,7 @@ const RUN_DIGITS: usize = 32;
 
 impl RunService {
     /// Reads an input: a text, or a list of items, among them references to stored items of the same user.
-    pub async fn read_input(
-        &self,
-        user: &UserId,
-        input: &Value,
-        options: InputOptions,
-    ) -> Result<Vec<Item>, RunError> {
+    pub async fn read_input(&self, user: &UserId, input: &Value, options: InputOptions) -> Result<Vec<Item>, RunError> {
         read_with(input, options, &self.referenced(user, input).await?)
     }
 

@@ -77,9 +77,10 @@ impl Load {
         let mut stream = self.post("/responses", &body).await?.bytes_stream();
         let mut seen = Vec::new();
         while !contains(&seen, format!("event: {sign}\n").as_bytes()) {
-            let bytes = stream.next().await.with_context(|| {
-                format!("the run ended too early: {}", String::from_utf8_lossy(&seen))
-            })?;
+            let bytes = stream
+                .next()
+                .await
+                .with_context(|| format!("the run ended too early: {}", String::from_utf8_lossy(&seen)))?;
             seen.extend_from_slice(&bytes?);
         }
         let seen = String::from_utf8_lossy(&seen);

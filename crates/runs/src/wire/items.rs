@@ -49,7 +49,6 @@ pub(crate) enum Shown {
     Tool,
 }
 
-
 /// What belongs to all items of a response.
 #[derive(Clone, Debug)]
 pub(crate) struct Place<'a> {

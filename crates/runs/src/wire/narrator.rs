@@ -284,7 +284,11 @@ impl Narrator {
                 Item::Assistant { text, .. } => self.message_done(number, id, text),
                 Item::Reasoning { text, .. } => self.reasoning_done(number, id, item, text),
                 Item::Call(call) => {
-                    if self.place().is_own(call) { self.own_call(id, call.clone()) } else { self.function_call(&id, call) }
+                    if self.place().is_own(call) {
+                        self.own_call(id, call.clone())
+                    } else {
+                        self.function_call(&id, call)
+                    }
                 }
                 Item::System { .. } | Item::User { .. } | Item::Result(_) => {}
             }
