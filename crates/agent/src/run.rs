@@ -428,24 +428,38 @@ impl<'a> Run<'a> {
             Outputs::OfTools => calls::run(&own, tools, &emitter, &cancel, self.questions),
             Outputs::TooLong => stream::iter(own.iter().map(|_| Ran::Ended(ToolOutput::error(TOO_LONG)))).boxed(),
         };
-        let mut parked = Vec::new();
-        for call in &own {
-            let Some(ran) = results.next().await else { break };
-            let Ran::Ended(mut output) = ran else {
-                parked.push(call.clone());
-                continue;
-            };
-            if self.repetitions >= LOOP_WARNING {
-                output.parts.push(Part::text(format!(
-                    "\nThis is the same call as the last {} times. Do something else, or finish.",
-                    self.repetitions - 1
-                )));
+        // Calls go on while a result is recorded: one of them may hold what the journal waits for.
+        let (sender, mut ready) = mpsc::channel(own.len().max(1));
+        let running = async move {
+            while let Some(output) = results.next().await {
+                if sender.send(output).await.is_err() {
+                    break;
+                }
             }
-            let result = CallResult { call_id: call.id.clone(), parts: output.parts, is_error: output.is_error };
-            let entry = Entry::Result { result: &result, structured: output.structured.as_ref() };
-            self.journal.record(entry).await?;
-            self.add(Item::Result(result));
-        }
+            Ok::<(), Stopped>(())
+        };
+        let mut parked = Vec::new();
+        let recording = async {
+            for call in &own {
+                let Some(ran) = ready.recv().await else { break };
+                let Ran::Ended(mut output) = ran else {
+                    parked.push(call.clone());
+                    continue;
+                };
+                if self.repetitions >= LOOP_WARNING {
+                    output.parts.push(Part::text(format!(
+                        "\nThis is the same call as the last {} times. Do something else, or finish.",
+                        self.repetitions - 1
+                    )));
+                }
+                let result = CallResult { call_id: call.id.clone(), parts: output.parts, is_error: output.is_error };
+                let entry = Entry::Result { result: &result, structured: output.structured.as_ref() };
+                self.journal.record(entry).await?;
+                self.add(Item::Result(result));
+            }
+            Ok(())
+        };
+        tokio::try_join!(running, recording)?;
         if !parked.is_empty() {
             return Ok(Some(Ended::Parked { calls: parked, of_client }));
         }

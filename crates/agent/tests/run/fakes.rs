@@ -1,13 +1,13 @@
 //! A model that plays a list of answers, and tools that record their calls.
 
 use async_trait::async_trait;
-use coracle_agent::{AgentTools, CallUpdate, ToolOutput};
+use coracle_agent::{AgentTools, CallUpdate, Entry, JournalError, RunJournal, ToolOutput};
 use coracle_models::{
     Call, Item, ModelAnswer, ModelError, ModelEvent, ModelProvider, ModelRequest, StopReason, ToolDefinition, Usage,
 };
 use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use tokio::sync::{Barrier, Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
@@ -91,17 +91,20 @@ fn call(id: &str, name: &str, arguments: &str) -> Item {
     Item::Call(Call { id: id.to_owned(), name: name.to_owned(), arguments: arguments.to_owned(), native: None })
 }
 
-/// Tools: `run` answers with its argument, `meet` waits until two calls have started, `hang` until it is cancelled.
+/// Tools: `run` answers with its argument, `meet` waits until two calls have started, `hang` until it is cancelled, and
+/// `late` takes longer than the others.
 #[derive(Debug)]
 pub(crate) struct Tools {
     pub(crate) called: Mutex<Vec<(String, Map<String, Value>)>>,
     pub(crate) started: Notify,
+    /// A call of `late` has ended.
+    late: Notify,
     meeting: Barrier,
 }
 
 impl Default for Tools {
     fn default() -> Self {
-        Self { called: Mutex::default(), started: Notify::new(), meeting: Barrier::new(2) }
+        Self { called: Mutex::default(), started: Notify::new(), late: Notify::new(), meeting: Barrier::new(2) }
     }
 }
 
@@ -114,7 +117,7 @@ impl AgentTools for Tools {
             parameters: Map::new(),
             strict: None,
         };
-        ["run", "meet", "hang"].map(tool).into()
+        ["run", "meet", "hang", "late"].map(tool).into()
     }
 
     fn code_tool(&self) -> Option<(&str, &str)> {
@@ -135,10 +138,30 @@ impl AgentTools for Tools {
                 self.meeting.wait().await;
             }
             "hang" => cancel.cancelled().await,
+            "late" => {
+                for _ in 0..10 {
+                    tokio::task::yield_now().await;
+                }
+                self.late.notify_one();
+            }
             _ => {}
         }
         let bytes = b"working\n".to_vec();
         updates.send(CallUpdate::Output { stream: coracle_types::OutputStream::Stdout, bytes }).await.ok();
         ToolOutput::text(format!("{}: {}", call.name, json!(arguments)))
+    }
+}
+
+/// A journal that cannot record the first result before the last call has ended, like a store that the call is using.
+#[derive(Debug)]
+pub(crate) struct Shared(pub(crate) Arc<Tools>);
+
+#[async_trait]
+impl RunJournal for Shared {
+    async fn record(&self, entry: Entry<'_>) -> Result<(), JournalError> {
+        if matches!(entry, Entry::Result { result, .. } if result.call_id == "first") {
+            self.0.late.notified().await;
+        }
+        Ok(())
     }
 }

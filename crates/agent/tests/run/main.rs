@@ -6,7 +6,7 @@ mod fakes;
 
 use coracle_agent::{Agent, CodeFences, Ended, NotSteered, RunEvent, RunLimits, RunOutcome, RunRequest, Steering};
 use coracle_models::{Item, ModelError, ModelEvent, ModelRequest, Part, ToolDefinition, Usage};
-use fakes::{Model, Play, Tools, USAGE};
+use fakes::{Model, Play, Shared, Tools, USAGE};
 use serde_json::{Map, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -42,11 +42,16 @@ impl Lab {
     }
 
     async fn run(&self) -> (RunOutcome, Vec<RunEvent>) {
+        self.run_with(|_| {}).await
+    }
+
+    async fn run_with(&self, change: impl FnOnce(&mut RunRequest)) -> (RunOutcome, Vec<RunEvent>) {
         let agent = Agent::new(self.tools.clone(), self.limits);
         let mut run = RunRequest::new(self.model.clone(), self.request.clone());
         run.fences = self.fences;
         run.steering = self.steering.clone();
         run.cancel = self.cancel.clone();
+        change(&mut run);
         let (sender, mut receiver) = mpsc::channel(4);
         let mut events = Vec::new();
         let listening = async {
@@ -339,4 +344,14 @@ async fn an_answer_that_is_too_long_says_so() {
     let (outcome, _) = lab.run().await;
     assert_eq!((outcome.ended.clone(), outcome.text()), (Ended::Length, "The answer is"));
     assert_eq!(outcome.usage, Usage { ..USAGE });
+}
+
+#[tokio::test]
+async fn calls_go_on_while_a_result_is_recorded() {
+    let calls = Play::Calls(vec![("first", "run", json!({})), ("last", "late", json!({}))]);
+    let lab = Lab::new([calls, Play::Text("done")]);
+    let running = lab.run_with(|run| run.journal = Arc::new(Shared(lab.tools.clone())));
+    let limit = std::time::Duration::from_secs(60);
+    let (outcome, _) = tokio::time::timeout(limit, running).await.expect("the journal and the call do not wait");
+    assert_eq!((outcome.ended, outcome.steps), (Ended::Done, 2));
 }

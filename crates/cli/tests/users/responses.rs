@@ -401,3 +401,22 @@ fn tasks_over_mcp_are_runs() {
     assert_eq!((&tasks["count"], &tasks["tasks"][0]["task_id"]), (&json!(2), &slow), "{tasks}");
     assert_eq!(listed(&bob)["count"], 0);
 }
+
+#[test]
+fn a_reference_stands_for_a_kept_item_of_the_same_user() {
+    let model = Playing::new(Library::single([vec![Step::text("Hello.")], vec![Step::text("Again.")]]));
+    let site = Site::with_settings(As::current(), &["ann", "bob"], &model.settings("chat"));
+    let (ann, bob) = (site.client("ann"), site.client("bob"));
+    let continued = |first: &Value| {
+        let reference = json!({"type": "item_reference", "id": first["output"][0]["id"]});
+        json!({"input": [{"role": "user", "content": "Hi"}, reference, {"role": "user", "content": "More"}]})
+    };
+    let kept = continued(&created(&ann, &json!({"input": "Hi"})));
+    assert_eq!(text(&created(&ann, &kept)), "Again.");
+    let forgotten = continued(&created(&ann, &json!({"input": "Hi", "store": false})));
+    for (client, body) in [(&bob, &kept), (&ann, &forgotten)] {
+        let refused = client.post("/v1/responses", body);
+        assert_eq!(refused.status, 400, "{}", refused.text());
+        assert!(refused.text().contains("not found"), "{}", refused.text());
+    }
+}

@@ -69,7 +69,8 @@ for (const [api, model] of Object.entries(apis)) {
 // Without stored responses, the SDK sends everything back.
 for (const run of [whole, streamed]) {
   const options = { model: apis.responses, tools, providerOptions: { openai: { store: false } } };
-  assert.match((await run({ ...options, prompt: "[script:both]" })).text, /It is sunny, and .*42/, run.name);
+  // Results of the server's tools are the exception: the SDK warns that it leaves them out.
+  assert.equal((await run({ ...options, prompt: "[script:weather]" })).text, "It is sunny in Rome.", run.name);
 }
 // The tools of the server can be named as those of OpenAI are.
 {
@@ -84,4 +85,5 @@ for (const run of [whole, streamed]) {
     }
   }
 }
-await assert.rejects(generateText({ model: openai.responses("nobody/none"), prompt: "x", maxRetries: 0 }), /nobody/);
+const unusable = openai.responses("openai/gpt-5");
+await assert.rejects(generateText({ model: unusable, prompt: "x", maxRetries: 0 }), /needs an API key/);

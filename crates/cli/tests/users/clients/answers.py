@@ -24,6 +24,8 @@ from typing_extensions import TypeAliasType
 # Fields that only Coracle has, that OpenAI sends although its types lack them, or that other servers have established.
 EXTENSIONS = {
     "Response": {"coracle", "store"},
+    # Earlier versions of the types require it.
+    "ResponseFunctionCallArgumentsDoneEvent": {"name"},
     "ChoiceDelta": {"reasoning_content"},
     "ChatCompletionMessage": {"reasoning_content"},
 }
