@@ -135,11 +135,12 @@ fn write_assets(folder: &Path, out: &Path) -> Outcome<()> {
         let path = file.strip_prefix(folder).unwrap_or(file).to_string_lossy().into_owned();
         let etag = format!("\"{}\"", &hex::encode(Sha256::digest(&bytes))[..32]);
         let mime = mime(&path);
+        let (plain, gzip) = (file.to_string_lossy(), compressed.to_string_lossy());
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
-            "    Asset {{ path: {path:?}, mime: {mime:?}, etag: {etag:?}, bytes: include_bytes!({file:?}), \
-             gzip: include_bytes!({compressed:?}) }},"
+            "    Asset {{ path: {path:?}, mime: {mime:?}, etag: {etag:?}, bytes: include_bytes!({plain:?}), \
+             gzip: include_bytes!({gzip:?}) }},"
         );
     }
     text.push_str("];\n");
