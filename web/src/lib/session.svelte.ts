@@ -12,6 +12,7 @@ class Session {
 
   async load(): Promise<void> {
     this.state = 'loading';
+    this.me = null;
     try {
       this.me = await get<Me>('/api/auth/me');
       await this.loadModels();
@@ -24,6 +25,15 @@ class Session {
       } else {
         location.assign(`/sign-in?${new URLSearchParams({ next: '/' })}`);
       }
+    }
+  }
+
+  /** Finds out whether this browser is still signed in; without users, a restart of the server ends that. */
+  async check(): Promise<void> {
+    try {
+      await this.loadModels();
+    } catch (error) {
+      if (error instanceof ApiError && error.status === 401) await this.load();
     }
   }
 

@@ -131,7 +131,9 @@ export function follow(run: string, listener: Listener, begun?: { events: RunEve
     } catch {
       // The connection is lost.
     }
-    if (!isOver && !isClosed && first === reading) connect();
+    if (isOver || isClosed || first !== reading) return;
+    listener.connected(false);
+    connect();
   };
   const visibility = (): void => (document.hidden ? disconnect() : connect());
 

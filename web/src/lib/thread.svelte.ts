@@ -5,6 +5,7 @@ import { ApiError, get, messageOf, part, post } from './api';
 import { CodeEntry, type Entry, NoteEntry, UserEntry } from './entries.svelte';
 import * as history from './history';
 import { type Item, taken } from './items';
+import { session } from './session.svelte';
 import { type FirstEvents, type RunEvent, follow, start } from './stream';
 import { text } from './text';
 
@@ -166,6 +167,7 @@ export class Thread {
       },
       connected: (isConnected: boolean) => {
         this.isConnected = isConnected;
+        if (!isConnected) void session.check();
       },
     };
     this.#close = follow(run, listener, begun);
