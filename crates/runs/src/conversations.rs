@@ -177,6 +177,7 @@ pub(crate) fn new_item(item: StoredItem) -> Result<NewItem, RunError> {
             Kind::Call | Kind::Result | Kind::Compaction | Kind::Answer => "fc",
         },
         StoredItem::Result { .. } => "fc",
+        StoredItem::Asked(_) | StoredItem::Answer(_) => "mcpr",
         StoredItem::Compaction(_) => "cmp",
     };
     let id = ItemId::new(format!("{prefix}_{:032x}", random()?));

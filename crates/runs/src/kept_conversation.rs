@@ -71,7 +71,7 @@ impl KeptConversation {
     pub async fn end(&self, outcome: &RunOutcome) -> Result<(), RunError> {
         let from = self.recorded.load(Ordering::Relaxed).min(outcome.items.len());
         let rest = outcome.items[from..].iter().cloned().map(|item| match item {
-            Item::Result(result) => StoredItem::Result { result, structured: None },
+            Item::Result(result) => StoredItem::Result { result, structured: None, call: None },
             item => StoredItem::Item(item),
         });
         self.add(rest).await
@@ -93,7 +93,7 @@ impl RunJournal for KeptConversation {
             Entry::Asking { .. } | Entry::Compacting => return Ok(()),
             Entry::Answered { items, .. } => items.iter().cloned().map(StoredItem::Item).collect(),
             Entry::Result { result, structured } => {
-                vec![StoredItem::Result { result: result.clone(), structured: structured.cloned() }]
+                vec![StoredItem::Result { result: result.clone(), structured: structured.cloned(), call: None }]
             }
             Entry::Steered { parts } => vec![StoredItem::Item(Item::User { parts: parts.to_vec() })],
             Entry::Compacted { items, .. } => {

@@ -68,7 +68,7 @@ fn items_of(id: &str, records: &[ItemRecord]) -> Option<Vec<Item>> {
             std::iter::once(item).chain(result).collect()
         }
         StoredItem::Item(item) => vec![item],
-        StoredItem::Result { .. } => Vec::new(),
+        StoredItem::Result { .. } | StoredItem::Asked(_) | StoredItem::Answer(_) => Vec::new(),
         StoredItem::Compaction(items) => items,
     })
 }

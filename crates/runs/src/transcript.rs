@@ -50,13 +50,13 @@ pub(crate) fn passages(records: &[ItemRecord], functions: &[String]) -> Vec<Pass
     let mut results: BTreeMap<&str, Vec<CodeResult>> = BTreeMap::new();
     for item in stored.iter().rev() {
         match item {
-            StoredItem::Result { result, structured } => {
+            StoredItem::Result { result, structured, .. } => {
                 results.entry(&result.call_id).or_default().push(result_of(result, structured.as_ref()));
             }
             StoredItem::Item(Item::Result(result)) => {
                 results.entry(&result.call_id).or_default().push(result_of(result, None));
             }
-            StoredItem::Item(_) | StoredItem::Compaction(_) => {}
+            StoredItem::Item(_) | StoredItem::Compaction(_) | StoredItem::Asked(_) | StoredItem::Answer(_) => {}
         }
     }
     let mut passages = Vec::new();
@@ -74,8 +74,11 @@ pub(crate) fn passages(records: &[ItemRecord], functions: &[String]) -> Vec<Pass
                 Some(called(call, result, functions))
             }
             StoredItem::Compaction(_) => Some(Passage::Shortened),
-            // Told with its call.
-            StoredItem::Result { .. } | StoredItem::Item(Item::Result(_)) => None,
+            // Results are told with their calls, and questions about calls are not part of what was said.
+            StoredItem::Result { .. }
+            | StoredItem::Item(Item::Result(_))
+            | StoredItem::Asked(_)
+            | StoredItem::Answer(_) => None,
         });
     }
     passages

@@ -351,7 +351,7 @@ async fn calls_go_on_while_a_result_is_recorded() {
     let calls = Play::Calls(vec![("first", "run", json!({})), ("last", "late", json!({}))]);
     let lab = Lab::new([calls, Play::Text("done")]);
     let running = lab.run_with(|run| run.journal = Arc::new(Shared(lab.tools.clone())));
-    let limit = std::time::Duration::from_secs(60);
+    let limit = std::time::Duration::from_mins(1);
     let (outcome, _) = tokio::time::timeout(limit, running).await.expect("the journal and the call do not wait");
     assert_eq!((outcome.ended, outcome.steps), (Ended::Done, 2));
 }

@@ -460,7 +460,8 @@ mod tests {
         let structured = json!({"artifacts": [text, artifact(1), artifact(2), artifact(3)], "stdout": "drawn"});
         let mut room = ImageRoom(100);
         let shown = Some((&result, Some(&structured)));
-        let views = own_call("call_1", &call, shown, Status::Completed, "cntr_1", &mut room);
+        let place = Place { container: "cntr_1", functions: &[], has_shell: false };
+        let views = own_call("call_1", &call, shown, Status::Completed, &place, &mut room);
         let urls: Vec<&str> =
             views[0]["outputs"].as_array().unwrap().iter().filter_map(|o| o["url"].as_str()).collect();
         assert_eq!((urls.len(), urls[1]), (3, "/api/artifacts/art-2/versions/1/content"));

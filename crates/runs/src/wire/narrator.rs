@@ -289,9 +289,9 @@ impl Narrator {
                 Item::Reasoning { text, .. } => self.reasoning_done(number, id, item, text),
                 Item::Call(call) => {
                     if self.place().is_own(call) {
-                        self.own_call(id, call.clone())
+                        self.own_call(id, call.clone());
                     } else {
-                        self.function_call(&id, call)
+                        self.function_call(&id, call);
                     }
                 }
                 Item::System { .. } | Item::User { .. } | Item::Result(_) => {}

@@ -99,6 +99,7 @@ impl Place {
             runs: agent.runs,
             questions,
             rate: RateLimit::new(None, &self.frontend.metrics),
+            user_data: crate::user_data_turns::UserDataTurns::default(),
             stop,
         }
     }
