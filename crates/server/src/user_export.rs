@@ -163,7 +163,7 @@ impl Gathering<'_> {
             let page = self.store.items(self.user, of, page).await?;
             let Some(last) = page.last() else { return Ok(items) };
             after = Some(last.id.clone());
-            items.extend(page.into_iter().map(item));
+            items.extend(page.iter().map(item));
         }
     }
 
@@ -174,14 +174,14 @@ impl Gathering<'_> {
             let page = self.store.runs(self.user, MAX_PAGE, before.as_ref()).await?;
             let Some(last) = page.last() else { return Ok(()) };
             before = Some(last.id.clone());
-            for record in page {
+            for record in &page {
                 let items = match &record.conversation {
                     Some(_) => Vec::new(),
                     None => self.items(ItemsOf::Run(&record.id)).await?,
                 };
-                let (steps, calls) = self.steps(&record).await?;
+                let (steps, calls) = self.steps(record).await?;
                 let name = format!("runs/{}.json", record.id);
-                self.put(name, run(record, items, steps, calls)).await?;
+                self.put(name, run(record, &items, &steps, &calls)).await?;
             }
         }
     }
@@ -209,7 +209,7 @@ impl Gathering<'_> {
             let page = self.store.executions(self.user, MAX_PAGE, before.as_ref()).await?;
             let Some(last) = page.last() else { return Ok(()) };
             before = Some(last.execution_id.clone());
-            for record in page {
+            for record in &page {
                 self.put(format!("executions/{}.json", record.execution_id), execution(record)).await?;
             }
         }
@@ -246,9 +246,9 @@ impl Gathering<'_> {
             let page = self.store.tasks(self.user, &session.id, MAX_PAGE, before).await?;
             let Some(last) = page.last() else { return Ok(tasks) };
             before = Some(last.number);
-            for record in page {
+            for record in &page {
                 let recording = self.store.recording(self.user, &session.id, record.number).await?;
-                tasks.push(task(record, recording));
+                tasks.push(task(record, recording.as_ref()));
             }
         }
     }
@@ -275,11 +275,11 @@ fn providers_of(secret: &str) -> Option<Value> {
     Some(keys.into_keys().collect())
 }
 
-fn item(record: ItemRecord) -> Value {
+fn item(record: &ItemRecord) -> Value {
     json!({"id": record.id, "run": record.run, "is_output": record.is_output, "content": record.content})
 }
 
-fn run(record: RunRecord, items: Vec<Value>, steps: Vec<Value>, calls: Vec<Value>) -> Value {
+fn run(record: &RunRecord, items: &[Value], steps: &[Value], calls: &[Value]) -> Value {
     json!({
         "id": record.id, "conversation": record.conversation, "previous": record.previous,
         "background": record.is_background, "request": record.request, "state": record.state.as_str(),
@@ -288,7 +288,7 @@ fn run(record: RunRecord, items: Vec<Value>, steps: Vec<Value>, calls: Vec<Value
     })
 }
 
-fn execution(record: ExecutionRecord) -> Value {
+fn execution(record: &ExecutionRecord) -> Value {
     json!({
         "execution_id": record.execution_id, "session_id": record.session,
         "started_at": Timestamp::from(record.started_at), "language": record.language.as_str(), "code": record.code,
@@ -296,8 +296,8 @@ fn execution(record: ExecutionRecord) -> Value {
     })
 }
 
-fn task(record: TaskRecord, recording: Option<Value>) -> Value {
-    let begun = record.begun;
+fn task(record: &TaskRecord, recording: Option<&Value>) -> Value {
+    let begun = &record.begun;
     json!({
         "number": record.number, "execution_id": begun.execution_id, "description": begun.description,
         "language": begun.language.as_str(), "code": begun.code, "context_vars": begun.vars,

@@ -284,8 +284,8 @@ async fn a_message_that_no_step_gets_stays_in_the_conversation() {
     assert_eq!(lab.steering.add(message()), Err(NotSteered::Ended));
 }
 
-#[tokio::test]
-async fn only_so_many_messages_wait() {
+#[test]
+fn only_so_many_messages_wait() {
     let steering = Steering::default();
     let added = (0..100).take_while(|_| steering.add(vec![Part::text("x")]).is_ok()).count();
     assert_eq!((added, steering.add(Vec::new())), (32, Err(NotSteered::TooMany)));

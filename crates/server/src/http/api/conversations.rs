@@ -168,10 +168,8 @@ async fn rename(
     )
 )]
 async fn delete(State(app): State<App>, Caller(user): Caller, At(id): At<String>) -> Result<StatusCode, ApiError> {
-    match app.runs.delete_conversation(&user, &conversation_id(&id)?).await? {
-        true => Ok(StatusCode::NO_CONTENT),
-        false => Err(missing()),
-    }
+    let is_deleted = app.runs.delete_conversation(&user, &conversation_id(&id)?).await?;
+    if is_deleted { Ok(StatusCode::NO_CONTENT) } else { Err(missing()) }
 }
 
 /// Conversation to create from another one
