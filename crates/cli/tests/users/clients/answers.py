@@ -120,10 +120,15 @@ def flat(kind):
     return [kind]
 
 
+ADAPTERS = {}
+
+
 def both(kind, value):
     """Our check, and that of the client's own validation."""
     check(kind, value)
-    TypeAdapter(kind).validate_json(json.dumps(value), strict=True)
+    if id(kind) not in ADAPTERS:
+        ADAPTERS[id(kind)] = TypeAdapter(kind)
+    ADAPTERS[id(kind)].validate_json(json.dumps(value), strict=True)
 
 
 class Page(BaseModel):
