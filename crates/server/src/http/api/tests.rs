@@ -7,6 +7,7 @@ use crate::http::sessions::Sessions;
 use crate::http::{App, McpService, Parts};
 use crate::identity::Identity;
 use crate::mcp::{Frontend, FrontendOptions};
+use crate::user_data_turns::UserDataTurns;
 use async_trait::async_trait;
 use axum::Extension;
 use axum::body::Body;
@@ -97,6 +98,7 @@ impl Place {
             continuations: Arc::default(),
             runs: agent.runs,
             questions,
+            user_data: UserDataTurns::default(),
             stop,
         }
     }
