@@ -6,7 +6,7 @@ use coracle_store::{
     ArtifactRecord, ExecutionRecord, ItemPage, ItemRecord, ItemsOf, MAX_PAGE, Owner, RunRecord, SessionRecord, Store,
     StoreError, TaskRecord, UserArchive,
 };
-use coracle_types::UserId;
+use coracle_types::{Secret, UserId};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -271,7 +271,7 @@ impl Gathering<'_> {
 
 /// The names of the providers that there are keys of.
 fn providers_of(secret: &str) -> Option<Value> {
-    let keys: std::collections::BTreeMap<String, serde::de::IgnoredAny> = serde_json::from_str(secret).ok()?;
+    let keys: std::collections::BTreeMap<String, Secret> = serde_json::from_str(secret).ok()?;
     Some(keys.into_keys().collect())
 }
 

@@ -86,8 +86,13 @@ fn conversations_are_listed_found_renamed_and_deleted() {
     assert_eq!(client.get(&path).json()["title"], "Sums");
     assert_eq!(client.get(&format!("/v1/conversations/{second}")).status, 200);
     assert_eq!(ask(&client, "PATCH", &path, &json!({"title": null})).json()["preview"], first["preview"]);
-    for bad in [json!({"title": ""}), json!({"title": "x".repeat(300)}), json!({"title": "a\nb"}), json!({"name": "x"})]
-    {
+    for bad in [
+        json!({"title": ""}),
+        json!({"title": "x".repeat(300)}),
+        json!({"title": "a\nb"}),
+        json!({"name": "x"}),
+        json!({}),
+    ] {
         assert_eq!(ask(&client, "PATCH", &path, &bad).status, 400, "{bad}");
     }
     assert_eq!(ask(&client, "DELETE", &path, &json!({})).status, 204);

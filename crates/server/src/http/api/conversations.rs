@@ -132,6 +132,8 @@ async fn show(
 #[serde(deny_unknown_fields)]
 struct Change {
     /// New title; null removes the title
+    // With a function, the field must be there: otherwise an empty object would remove the title.
+    #[serde(deserialize_with = "Option::deserialize")]
     #[schema(required, min_length = 1, max_length = 256)]
     title: Option<String>,
 }

@@ -8,6 +8,7 @@ use crate::http::sessions::Sessions;
 use crate::http::{App, McpService, Parts};
 use crate::identity::Identity;
 use crate::mcp::{Frontend, FrontendOptions};
+use crate::user_data_turns::UserDataTurns;
 use async_trait::async_trait;
 use axum::Extension;
 use axum::body::Body;
@@ -99,7 +100,7 @@ impl Place {
             runs: agent.runs,
             questions,
             rate: RateLimit::new(None, &self.frontend.metrics),
-            user_data: crate::user_data_turns::UserDataTurns::default(),
+            user_data: UserDataTurns::default(),
             stop,
         }
     }
