@@ -124,13 +124,7 @@ pub(crate) fn run<'a>(
     stream::iter(running).buffered(PARALLEL).boxed()
 }
 
-async fn one(
-    call: &Call,
-    tools: &dyn AgentTools,
-    emitter: &Emitter,
-    cancel: &CancellationToken,
-    board: &Board,
-) -> Ran {
+async fn one(call: &Call, tools: &dyn AgentTools, emitter: &Emitter, cancel: &CancellationToken, board: &Board) -> Ran {
     let mut asking = Asking::begin(board);
     let arguments = match arguments(&call.arguments) {
         Ok(arguments) => arguments,

@@ -19,6 +19,7 @@ mod input;
 mod item;
 mod journal;
 mod live;
+mod open_call;
 mod owner;
 mod parked;
 mod service;
@@ -36,7 +37,5 @@ pub use input::{InputOptions, read_input};
 pub use live::{LiveRun, StopOnDrop};
 pub use owner::Owner;
 pub use service::{Events, MAX_RUNS_PER_USER, RunService};
-pub use spec::{ModelOptions, RunSpec};
-pub use surroundings::{
-    Continued, Prepared, RunTools, Surroundings, artifact_of_file, container, file_id,
-};
+pub use spec::{AlwaysAsk, ModelOptions, RunSpec};
+pub use surroundings::{Continued, Prepared, RunTools, Surroundings, artifact_of_file, container, file_id};

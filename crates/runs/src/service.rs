@@ -7,16 +7,17 @@ use crate::feed::{Feed, FeedEvent, ITEM_DONE, Listener};
 use crate::item::{ItemIds, Kind, StoredItem};
 use crate::journal::StoreJournal;
 use crate::live::LiveRun;
+use crate::open_call::open_calls;
 use crate::owner::Owner;
-use crate::parked::Resumed;
 use crate::spec::RunSpec;
-use crate::surroundings::{Continued, Prepared, RunTools, Surroundings, container};
-use crate::take_up::open_calls;
+use crate::surroundings::{Continued, Prepared, Resumed, RunTools, Surroundings, container};
 use crate::wire::items::{self, Place};
 use crate::wire::response::{self, Parts};
 use coracle_agent::{Earlier, Steering};
 use coracle_models::Item;
-use coracle_store::{ItemPage, ItemRecord, ItemsOf, MAX_PAGE, MemoryStore, NewRun, RunRecord, RunState, Store, StoreError};
+use coracle_store::{
+    ItemPage, ItemRecord, ItemsOf, MAX_PAGE, MemoryStore, NewRun, RunRecord, RunState, Store, StoreError,
+};
 use coracle_types::{IdError, RunId, UserId};
 use serde_json::{Value, json};
 use std::collections::HashMap;

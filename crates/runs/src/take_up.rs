@@ -3,15 +3,14 @@
 use crate::context::{self, Thread};
 use crate::drive::Drive;
 use crate::error::RunError;
-use crate::item::StoredItem;
-use crate::journal::OpenCall;
+use crate::open_call::{OpenCall, open_calls};
 use crate::service::{RunService, damaged};
 use crate::spec::RunSpec;
 use crate::surroundings::container;
 use crate::wire::items::{self, Place};
 use crate::wire::response::{self, StoredOutcome};
 use coracle_agent::Earlier;
-use coracle_models::{Call, Item, Usage};
+use coracle_models::{Call, Usage};
 use coracle_store::{ItemRecord, Progress, RunEnd, RunRecord, RunState, StepKind, StepRecord};
 use coracle_types::{RunId, UserId};
 use std::sync::Arc;
@@ -88,18 +87,6 @@ impl RunService {
     }
 }
 
-/// The calls without a result that a run has made or taken over.
-pub(crate) fn open_calls(records: &[ItemRecord], conversation: &[Item], run: &RunId) -> Vec<OpenCall> {
-    let find = |call: Call| {
-        let made = records.iter().rev().filter(|record| record.is_output).find(|record| {
-            matches!(StoredItem::of(record), Some(StoredItem::Item(Item::Call(stored))) if stored == call)
-        });
-        let made = made?;
-        Some(OpenCall { id: made.id.to_string(), call, is_taken_over: made.run.as_ref() != Some(run) })
-    };
-    context::open_calls(conversation).into_iter().filter_map(find).collect()
-}
-
 /// The finished items of earlier attempts, as clients see them.
 fn finished(user: &UserId, spec: &RunSpec, own: &[ItemRecord], open: &[OpenCall]) -> Vec<serde_json::Value> {
     let done: Vec<ItemRecord> =
@@ -116,11 +103,7 @@ fn earlier(steps: &[StepRecord], open: Vec<Call>) -> Earlier {
         match step.begun.kind {
             StepKind::Model if step.ended_at.is_some() => asked += 1,
             StepKind::Execution => calls += 1,
-            StepKind::Model
-            | StepKind::ClientCall
-            | StepKind::Question
-            | StepKind::Compaction
-            | StepKind::Parked => {}
+            StepKind::Model | StepKind::ClientCall | StepKind::Question | StepKind::Compaction | StepKind::Parked => {}
         }
         let used = step.outcome.as_ref().and_then(|outcome| outcome.get("usage")).cloned();
         if let Some(used) = used.and_then(|used| serde_json::from_value(used).ok()) {

@@ -24,6 +24,7 @@ mod personal_keys;
 mod profile;
 mod runs;
 mod stdio;
+mod strict_approver;
 mod timestamp;
 mod user_models;
 mod views;

@@ -118,7 +118,8 @@ pub(crate) fn all(records: &[ItemRecord], place: &Place<'_>) -> Vec<Value> {
             StoredItem::Item(_) | StoredItem::Compaction(_) | StoredItem::Asked(_) | StoredItem::Answer(_) => {}
         }
     }
-    let has_call = |call: &Call| stored.iter().any(|(_, item)| matches!(item, StoredItem::Item(Item::Call(c)) if c == call));
+    let has_call =
+        |call: &Call| stored.iter().any(|(_, item)| matches!(item, StoredItem::Item(Item::Call(c)) if c == call));
     let mut views = Vec::new();
     let mut artifacts = Vec::new();
     let mut images = ImageRoom::default();
@@ -449,13 +450,15 @@ mod tests {
         };
         let part = |size: usize| Part::Image { mime: "image/png".to_owned(), data: "x".repeat(size) };
         let result = CallResult { call_id: "c".to_owned(), parts: vec![part(60), part(60), part(30)], is_error: false };
-        let artifact = |number: u64| json!({"mime": "image/png", "bytes": 9, "id": format!("art-{number}"), "version": 1});
+        let artifact =
+            |number: u64| json!({"mime": "image/png", "bytes": 9, "id": format!("art-{number}"), "version": 1});
         let text = json!({"mime": "text/plain", "bytes": 9, "id": "art-0", "version": 1});
         let structured = json!({"artifacts": [text, artifact(1), artifact(2), artifact(3)], "stdout": "drawn"});
         let mut room = ImageRoom(100);
         let shown = Some((&result, Some(&structured)));
         let views = own_call("call_1", &call, shown, Status::Completed, "cntr_1", &mut room);
-        let urls: Vec<&str> = views[0]["outputs"].as_array().unwrap().iter().filter_map(|o| o["url"].as_str()).collect();
+        let urls: Vec<&str> =
+            views[0]["outputs"].as_array().unwrap().iter().filter_map(|o| o["url"].as_str()).collect();
         assert_eq!((urls.len(), urls[1]), (3, "/api/artifacts/art-2/versions/1/content"));
         assert!(urls[0].starts_with("data:image/png;base64,xx") && urls[2].starts_with("data:"), "{urls:?}");
         assert_eq!(room.0, 10);

@@ -4,7 +4,7 @@ use super::items::{self, CitedFile, ImageRoom, Place, Shown, Status};
 use super::response::{self, Parts, StoredOutcome};
 use crate::feed::{Feed, ITEM_DONE};
 use crate::item::{ItemIds, Kind, Positions};
-use crate::journal::OpenCall;
+use crate::open_call::OpenCall;
 use crate::spec::RunSpec;
 use coracle_agent::{CallUpdate, RunEvent, ToolOutput};
 use coracle_models::{Call, CallResult, Item, ModelEvent};
@@ -342,7 +342,8 @@ impl Narrator {
 
     /// A call of one of the agent's tools begins.
     fn own_call(&mut self, id: String, call: Call) {
-        let item = items::own_call(&id, &call, None, Status::InProgress, &self.container, &mut self.images).swap_remove(0);
+        let item =
+            items::own_call(&id, &call, None, Status::InProgress, &self.container, &mut self.images).swap_remove(0);
         let index = self.add(&item);
         let place = |more: Value| with(json!({"item_id": id, "output_index": index}), more);
         match Shown::of(&call, true) {
@@ -450,7 +451,8 @@ impl Narrator {
             Shown::Tool => self.tell("response.mcp_call.completed", place),
             Shown::Code | Shown::Shell | Shown::Function => {}
         }
-        let mut views = items::own_call(&own.id, &own.call, shown, status, &self.container, &mut self.images).into_iter();
+        let mut views =
+            items::own_call(&own.id, &own.call, shown, status, &self.container, &mut self.images).into_iter();
         if let Some(item) = views.next() {
             // A call without a result stays in the history, so it stays in the output.
             self.done(own.index, item, Status::Completed);

@@ -2,8 +2,8 @@
 
 use crate::agent::AgentOptions;
 use crate::approvals::OpenQuestions;
-use crate::http::rate_limit::RateLimit;
 use crate::http::auth_state::{AuthOptions, AuthState};
+use crate::http::rate_limit::RateLimit;
 use crate::http::sessions::Sessions;
 use crate::http::{App, McpService, Parts};
 use crate::identity::Identity;

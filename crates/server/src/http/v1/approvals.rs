@@ -46,10 +46,10 @@ pub(super) async fn continue_run(
         let stored = app.questions.answer_late(user, &parked.run, question, said(*approve), &by).await;
         stored.map_err(ApiError::from)?;
     }
-    let late = due.late.iter().map(|(question, approve)| LateAnswer {
-        digest: question.asked.digest.clone(),
-        approve: *approve,
-    });
+    let late = due
+        .late
+        .iter()
+        .map(|(question, approve)| LateAnswer { digest: question.asked.digest.clone(), approve: *approve });
     let run = app.runs.continue_parked(user, spec, input, parked.run, answers, late.collect()).await?;
     let (questions, user, by) = (app.questions.clone(), user.clone(), caller.credential());
     // A task of its own: a client that disconnects now has still answered.

@@ -198,7 +198,12 @@ fn note(ended: &Ended) -> Option<String> {
         Ended::Loop => Some("[Stopped because the model repeated the same call.]".to_owned()),
         Ended::Cancelled => Some("[Stopped.]".to_owned()),
         Ended::NotRecorded(error) => Some(format!("[Stopped: {error}.]")),
-        Ended::Done | Ended::ClientCalls(_) | Ended::Parked { .. } | Ended::Refused | Ended::Length | Ended::Failed(_) => None,
+        Ended::Done
+        | Ended::ClientCalls(_)
+        | Ended::Parked { .. }
+        | Ended::Refused
+        | Ended::Length
+        | Ended::Failed(_) => None,
     }
 }
 
@@ -207,7 +212,12 @@ fn finish_reason(ended: &Ended) -> &'static str {
         Ended::ClientCalls(_) => "tool_calls",
         Ended::Refused => "content_filter",
         Ended::Length | Ended::Steps(_) | Ended::Calls(_) | Ended::Tokens(_) => "length",
-        Ended::Done | Ended::Parked { .. } | Ended::Loop | Ended::Cancelled | Ended::Failed(_) | Ended::NotRecorded(_) => "stop",
+        Ended::Done
+        | Ended::Parked { .. }
+        | Ended::Loop
+        | Ended::Cancelled
+        | Ended::Failed(_)
+        | Ended::NotRecorded(_) => "stop",
     }
 }
 

@@ -47,7 +47,7 @@ impl App {
     pub(super) async fn resolve_files(&self, user: &UserId, items: &mut [Value]) -> Result<(), OpenAiError> {
         let mut contents = Vec::new();
         for item in items.iter_mut().filter_map(Value::as_object_mut) {
-            for (name, value) in item.iter_mut() {
+            for (name, value) in item {
                 if matches!(name.as_str(), "content" | "output") {
                     contents.push(value);
                 }
@@ -57,11 +57,7 @@ impl App {
     }
 
     /// The same for contents: each is a text, or a list of parts.
-    pub(super) async fn resolve_contents(
-        &self,
-        user: &UserId,
-        contents: Vec<&mut Value>,
-    ) -> Result<(), OpenAiError> {
+    pub(super) async fn resolve_contents(&self, user: &UserId, contents: Vec<&mut Value>) -> Result<(), OpenAiError> {
         let mut left = Left { references: MAX_REFERENCES, image_bytes: MAX_IMAGE_BYTES };
         for content in contents {
             for part in content.as_array_mut().into_iter().flatten() {

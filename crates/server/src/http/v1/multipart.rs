@@ -61,7 +61,9 @@ impl Multipart {
             return Err(unsupported());
         }
         let boundary = parameter(parameters, "boundary").ok_or_else(unsupported)?;
-        if boundary.is_empty() || boundary.len() > MAX_BOUNDARY || !boundary.bytes().all(|byte| (32..127).contains(&byte))
+        if boundary.is_empty()
+            || boundary.len() > MAX_BOUNDARY
+            || !boundary.bytes().all(|byte| (32..127).contains(&byte))
         {
             return Err(invalid("the boundary is not allowed"));
         }
@@ -202,7 +204,10 @@ fn field(head: &[u8]) -> Result<Field, ApiError> {
     let disposition = disposition.map(|(_, value)| value.trim()).ok_or_else(|| invalid("a field has no name"))?;
     let (kind, parameters) = disposition.split_once(';').unwrap_or((disposition, ""));
     let name = parameter(parameters, "name").filter(|_| kind.trim().eq_ignore_ascii_case("form-data"));
-    Ok(Field { name: name.ok_or_else(|| invalid("a field has no name"))?, file_name: parameter(parameters, "filename") })
+    Ok(Field {
+        name: name.ok_or_else(|| invalid("a field has no name"))?,
+        file_name: parameter(parameters, "filename"),
+    })
 }
 
 /// A parameter of a header value, with or without quotes.
@@ -308,7 +313,8 @@ mod tests {
         };
         assert_eq!(read("multipart/form-data; boundary=xyz").unwrap(), b"\r\n--xyz");
         assert_eq!(read("Multipart/Form-Data; charset=utf-8; boundary=\"x y\"").unwrap(), b"\r\n--x y");
-        for wrong in ["application/json", "multipart/form-data", "multipart/form-data; boundary=", "text/plain; boundary=x"]
+        for wrong in
+            ["application/json", "multipart/form-data", "multipart/form-data; boundary=", "text/plain; boundary=x"]
         {
             assert!(read(wrong).is_err(), "{wrong}");
         }
