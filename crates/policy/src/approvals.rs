@@ -51,18 +51,20 @@ impl Approvals {
     /// call only: nothing is remembered.
     pub async fn decide(&self, call: Call<'_>, approver: &dyn Approver) -> Result<Grant, Refusal> {
         let verdict = self.policy.decide(call.tool, call.names);
+        let is_wanted = approver.wants_each_call(call.tool);
+        let must_ask = call.doubt.is_some() || is_wanted;
         match verdict.decision {
-            Decision::Allow if call.doubt.is_none() => return Ok(Grant::Policy(verdict.reason)),
+            Decision::Allow if !must_ask => return Ok(Grant::Policy(verdict.reason)),
             Decision::Deny => return Err(Refusal::denied(verdict)),
             Decision::Allow | Decision::Ask => {}
         }
         let definition = definition_digest(call.tool);
         // Subscribed before the first check, so that no later answer is missed.
         let mut answers = self.answers.subscribe();
-        if let Some(settled) = self.settled(&call, &definition).await {
+        if let Some(settled) = self.settled(&call, &definition, must_ask).await {
             return settled;
         }
-        let mut asked = approver.ask(Question::about(&call, &verdict));
+        let mut asked = approver.ask(Question::about(&call, &verdict, is_wanted));
         loop {
             tokio::select! {
                 biased;
@@ -71,7 +73,7 @@ impl Approvals {
                     None => self.answered(answer, &call, definition, verdict).await,
                 },
                 Ok(()) = answers.changed() => {
-                    if let Some(settled) = self.settled(&call, &definition).await {
+                    if let Some(settled) = self.settled(&call, &definition, must_ask).await {
                         return settled;
                     }
                 }
@@ -89,9 +91,10 @@ impl Approvals {
         self.grants.end(&Span::Execution(user.clone(), execution.clone()));
     }
 
-    /// The earlier answer for this user, this tool and this definition of it. Of calls in doubt, only a no counts.
-    async fn settled(&self, call: &Call<'_>, definition: &str) -> Option<Result<Grant, Refusal>> {
-        if call.doubt.is_none() && self.grants.holds(call, definition) {
+    /// The earlier answer for this user, this tool and this definition of it. Of calls that must be asked about, only a no
+    /// counts.
+    async fn settled(&self, call: &Call<'_>, definition: &str, must_ask: bool) -> Option<Result<Grant, Refusal>> {
+        if !must_ask && self.grants.holds(call, definition) {
             return Some(Ok(Grant::Session));
         }
         let remembered = match self.store.decision(call.user, &call.tool.server, &call.tool.name).await {
@@ -106,7 +109,7 @@ impl Approvals {
             return None;
         }
         match remembered.decision {
-            Decision::Allow if call.doubt.is_none() => Some(Ok(Grant::Always)),
+            Decision::Allow if !must_ask => Some(Ok(Grant::Always)),
             Decision::Deny => Some(Err(Refusal::Remembered)),
             Decision::Allow | Decision::Ask => None,
         }

@@ -1,5 +1,6 @@
 use crate::Question;
 use async_trait::async_trait;
+use coracle_types::Tool;
 use std::fmt;
 
 /// The answer of a person.
@@ -31,6 +32,17 @@ pub enum Answer {
 pub trait Approver: Send + Sync + fmt::Debug {
     /// Displays the question and waits for the answer.
     async fn ask(&self, question: Question) -> Answer;
+
+    /// The answer that a person has given to this very question before it is displayed. It counts once.
+    fn answered_before(&self, _question: &Question) -> Option<Answer> {
+        None
+    }
+
+    /// Whether the caller wants each call of this tool to be asked about, also those that the policy or an earlier answer
+    /// allows. A call that is denied stays denied.
+    fn wants_each_call(&self, _tool: &Tool) -> bool {
+        false
+    }
 }
 
 /// An approver for when there is no one to ask.

@@ -76,8 +76,11 @@ pub struct Question {
 }
 
 impl Question {
-    pub(crate) fn about(call: &Call<'_>, verdict: &Verdict) -> Self {
+    pub(crate) fn about(call: &Call<'_>, verdict: &Verdict, is_wanted: bool) -> Self {
         let why = match call.doubt {
+            None if is_wanted && verdict.decision == Decision::Allow => {
+                "the client wants each call of this tool to be approved".to_owned()
+            }
             None => verdict.reason.to_string(),
             Some(doubt) if verdict.decision == Decision::Ask => format!("{doubt}; besides, {}", verdict.reason),
             Some(doubt) => doubt.to_string(),

@@ -58,7 +58,12 @@ impl RunService {
     /// Deletes a conversation with its runs. Returns whether there was one.
     pub async fn delete_conversation(&self, user: &UserId, id: &ConversationId) -> Result<bool, RunError> {
         let store = &self.inner.store;
+        let records = store.items(user, ItemsOf::Conversation(id), ItemPage::ALL).await?;
         if store.delete_conversation(user, id).await? {
+            let runs: BTreeSet<&RunId> = records.iter().filter_map(|record| record.run.as_ref()).collect();
+            for run in runs {
+                self.inner.surroundings.let_go(user, run);
+            }
             return Ok(true);
         }
         match store.conversation(user, id).await? {

@@ -1,7 +1,8 @@
 //! One attempt of a run, from its beginning to its end.
 
-use crate::journal::{OpenCall, StoreJournal, parked_steps};
+use crate::journal::{StoreJournal, parked_steps};
 use crate::live::LiveRun;
+use crate::open_call::OpenCall;
 use crate::spec::RunSpec;
 use crate::surroundings::{Prepared, container};
 use crate::wire::narrator::Narrator;

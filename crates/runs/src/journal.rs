@@ -2,6 +2,7 @@
 
 use crate::approval::AskedCall;
 use crate::item::{ItemIds, Kind, Positions, StoredItem};
+use crate::open_call::OpenCall;
 use crate::spec::RunSpec;
 use async_trait::async_trait;
 use coracle_agent::{CallUpdate, Entry, JournalError, RunEvent, RunJournal};
@@ -35,17 +36,6 @@ struct State {
     calls: Vec<OpenCall>,
     /// Whether questions to a person are items.
     shows_questions: bool,
-}
-
-/// A call without a result.
-#[derive(Clone, Debug)]
-pub(crate) struct OpenCall {
-    /// The item ID.
-    pub(crate) id: String,
-    /// The call.
-    pub(crate) call: Call,
-    /// Whether an earlier run has made and parked it.
-    pub(crate) is_taken_over: bool,
 }
 
 impl StoreJournal {

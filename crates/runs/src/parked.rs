@@ -5,21 +5,15 @@ use crate::context;
 use crate::error::RunError;
 use crate::item::StoredItem;
 use crate::live::LiveRun;
-use crate::service::RunService;
+use crate::service::{RunService, damaged};
 use crate::spec::RunSpec;
-use crate::surroundings::Continued;
+use crate::surroundings::{Continued, Resumed};
+use crate::wire::response;
 use coracle_models::Item;
 use coracle_store::{ItemPage, ItemRecord, ItemsOf, RunState, StepKind, StepRecord};
 use coracle_types::{ItemId, RunId, UserId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-
-/// A parked run whose questions a person has answered.
-#[derive(Debug)]
-pub(crate) struct Resumed {
-    pub(crate) continued: Continued,
-    pub(crate) answers: Vec<ApprovalAnswer>,
-}
 
 impl RunService {
     /// Finds the parked run that these answers belong to: in the thread of the request, or by the questions if the
@@ -53,6 +47,9 @@ impl RunService {
             );
             return Err(RunError::invalid("input", message));
         }
+        // Code that runs again must ask the same, whether or not the client repeats its wishes.
+        let (asking, _) = response::read(&record).map_err(|error| damaged(&run, &error))?;
+        spec.always_ask.extend(asking.always_ask);
         let steps = store.steps(user, &run).await?;
         if !steps.iter().any(is_parked) {
             return Err(RunError::Continued { run });

@@ -34,6 +34,9 @@ pub struct RunSpec {
     /// Whether the run ends when its calls wait for a person, so that its client can answer.
     #[serde(default)]
     pub parks: bool,
+    /// Tools of which each call is asked about, whatever the policy allows.
+    #[serde(default)]
+    pub always_ask: Vec<AlwaysAsk>,
     /// Whether the run is kept after its end.
     #[serde(default)]
     pub is_stored: bool,
@@ -43,6 +46,16 @@ pub struct RunSpec {
     /// Fields of the request that the response repeats.
     #[serde(default)]
     pub echo: Map<String, Value>,
+}
+
+/// Tools of which each call is asked about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AlwaysAsk {
+    /// The name of the server.
+    pub server: String,
+    /// Names of tools. `None` means all of them.
+    #[serde(default)]
+    pub tools: Option<Vec<String>>,
 }
 
 /// Options for the model.

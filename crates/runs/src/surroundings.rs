@@ -1,6 +1,6 @@
 //! What a run needs of the server it runs in.
 
-use crate::approval::LateAnswer;
+use crate::approval::{ApprovalAnswer, LateAnswer};
 use crate::error::RunError;
 use crate::owner::Owner;
 use crate::spec::RunSpec;
@@ -50,6 +50,13 @@ pub struct Continued {
     pub calls: Vec<String>,
     /// Answers to questions that are gone, for code that runs again. Each counts once.
     pub late: Vec<LateAnswer>,
+}
+
+/// A parked run whose questions a person has answered.
+#[derive(Debug)]
+pub(crate) struct Resumed {
+    pub(crate) continued: Continued,
+    pub(crate) answers: Vec<ApprovalAnswer>,
 }
 
 /// A model and tools for a run.

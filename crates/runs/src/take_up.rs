@@ -3,15 +3,14 @@
 use crate::context::{self, Thread};
 use crate::drive::Drive;
 use crate::error::RunError;
-use crate::item::StoredItem;
-use crate::journal::OpenCall;
+use crate::open_call::{OpenCall, open_calls};
 use crate::service::{RunService, damaged};
 use crate::spec::RunSpec;
 use crate::surroundings::container;
 use crate::wire::items::{self, Place};
 use crate::wire::response::{self, StoredOutcome};
 use coracle_agent::Earlier;
-use coracle_models::{Call, Item, Usage};
+use coracle_models::{Call, Usage};
 use coracle_store::{ItemRecord, Progress, RunEnd, RunRecord, RunState, StepKind, StepRecord};
 use coracle_types::{RunId, UserId};
 use std::sync::Arc;
@@ -86,18 +85,6 @@ impl RunService {
             tracing::error!(run = %id, %user, %error, "cannot write the end of a run");
         }
     }
-}
-
-/// The calls without a result that a run has made or taken over.
-pub(crate) fn open_calls(records: &[ItemRecord], conversation: &[Item], run: &RunId) -> Vec<OpenCall> {
-    let find = |call: Call| {
-        let made = records.iter().rev().filter(|record| record.is_output).find(
-            |record| matches!(StoredItem::of(record), Some(StoredItem::Item(Item::Call(stored))) if stored == call),
-        );
-        let made = made?;
-        Some(OpenCall { id: made.id.to_string(), call, is_taken_over: made.run.as_ref() != Some(run) })
-    };
-    context::open_calls(conversation).into_iter().filter_map(find).collect()
 }
 
 /// The finished items of earlier attempts, as clients see them.

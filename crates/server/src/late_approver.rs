@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use coracle_policy::{Answer, Approver, Question};
 use coracle_runs::LateAnswer;
+use coracle_types::Tool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Answers that wait for code that runs again and asks the same. Each counts once. Cheap to clone.
@@ -35,10 +36,18 @@ struct LateApprover {
 #[async_trait]
 impl Approver for LateApprover {
     async fn ask(&self, question: Question) -> Answer {
-        match self.late.take(&question.digest) {
-            Some(answer) if answer.approve => Answer::Once,
-            Some(_) => Answer::Refuse,
+        match self.answered_before(&question) {
+            Some(answer) => answer,
             None => self.other.ask(question).await,
         }
+    }
+
+    fn answered_before(&self, question: &Question) -> Option<Answer> {
+        let answer = self.late.take(&question.digest)?;
+        Some(if answer.approve { Answer::Once } else { Answer::Refuse })
+    }
+
+    fn wants_each_call(&self, tool: &Tool) -> bool {
+        self.other.wants_each_call(tool)
     }
 }

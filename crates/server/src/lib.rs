@@ -24,6 +24,7 @@ mod personal_keys;
 mod profile;
 mod runs;
 mod stdio;
+mod strict_approver;
 mod timestamp;
 mod user_data_turns;
 mod user_export;

@@ -4,6 +4,7 @@ use crate::agent::AgentOptions;
 use crate::agent_runtime::AgentRuntime;
 use crate::approvals::OpenQuestions;
 use crate::mcp::{Frontend, FrontendTools, HeldExecutions};
+use crate::strict_approver::StrictApprover;
 use crate::user_models::UserModels;
 use async_trait::async_trait;
 use coracle_accounts::People;
@@ -45,10 +46,11 @@ struct ServerSurroundings {
 
 impl ServerSurroundings {
     fn approver(&self, user: &UserId, run: &RunTools, spec: &RunSpec) -> Arc<dyn Approver> {
-        match &self.questions {
+        let approver: Arc<dyn Approver> = match &self.questions {
             Some(questions) if spec.may_ask => questions.approver(user, Some(run.run.to_string())),
             _ => Arc::new(NobodyToAsk),
-        }
+        };
+        StrictApprover::around(approver, &spec.always_ask)
     }
 }
 

@@ -180,9 +180,12 @@ fn a_conversation_a_stream_and_a_client_that_sends_everything_go_on_too() {
     assert_eq!(second["previous_response_id"], first["id"]);
     assert_eq!(lab.called("wipe"), 3);
     // Commands of a shell can ask, too.
-    let first = created(&client, &json!({"input": "[script:bash]"}));
+    let shell = json!([{"type": "shell", "environment": {"type": "container_auto"}}]);
+    let first = created(&client, &json!({"input": "[script:bash]", "tools": shell}));
     assert_eq!(types(&first), ["shell_call", "mcp_approval_request"], "{first}");
-    let second = created(&client, &answers(&first, true));
+    let mut answer = answers(&first, true);
+    answer["tools"] = shell;
+    let second = created(&client, &answer);
     assert_eq!(types(&second), ["shell_call", "shell_call_output", "message"], "{second}");
     assert_eq!(lab.called("wipe"), 4, "{second}");
 }
@@ -246,10 +249,10 @@ fn an_answer_counts_once_and_only_for_its_question() {
     let first = created(&client, &json!({"input": "Wipe."}));
     let second = created(&client, &json!({"input": "Never mind.", "previous_response_id": first["id"]}));
     assert_eq!(second["status"], "completed", "{second}");
+    let question = questions(&first)[0]["id"].clone();
     eventually("the question is withdrawn", || {
-        client.get("/api/approvals?state=open").json()["approvals"] == json!([])
-            || questions(&second).len()
-                == client.get("/api/approvals?state=open").json()["approvals"].as_array().unwrap().len()
+        let open = client.get("/api/approvals?state=open").json();
+        open["approvals"].as_array().unwrap().iter().all(|open| open["id"] != question)
     });
     refused(&client.post("/v1/responses", &answers(&first, true)), 409, "already continued");
     assert_eq!(lab.called("wipe"), 1);
@@ -354,4 +357,37 @@ fn the_official_client_answers_questions() {
     let (said, complained) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
     assert!(done.status.success(), "{said}\n{complained}");
     assert_eq!(lab.called("wipe"), 2, "{said}");
+}
+
+#[test]
+fn a_request_can_want_more_approvals_but_not_fewer() {
+    let (mut lab, client) = Lab::local();
+    let ask = |require: Value| {
+        let tools = json!([{"type": "mcp", "server_label": "plain", "require_approval": require}]);
+        created(&client, &json!({"input": "Wipe.", "tools": tools}))
+    };
+    let name = |response: &Value| questions(response)[0]["name"].clone();
+    for require in [json!("never"), json!({"never": {"tool_names": ["wipe"]}}), json!(null)] {
+        assert_eq!(name(&ask(require.clone())), "wipe", "{require}");
+    }
+    assert_eq!((lab.called("echo"), lab.called("wipe")), (3, 0));
+    for require in [json!("always"), json!({"always": {"tool_names": ["echo"]}})] {
+        assert_eq!(name(&ask(require.clone())), "echo", "{require}");
+    }
+    assert_eq!(name(&ask(json!({"always": {"tool_names": ["note"]}}))), "wipe");
+    assert_eq!((lab.called("echo"), lab.called("wipe")), (4, 0));
+    let (first, other) = (ask(json!("always")), ask(json!("always")));
+    let second = created(&client, &answers(&first, true));
+    assert_eq!((name(&second), lab.called("echo")), (json!("wipe"), 5), "{second}");
+    let third = created(&client, &answers(&second, true));
+    assert_eq!(types(&third), ["code_interpreter_call", "message"], "{third}");
+    assert_eq!((lab.called("echo"), lab.called("wipe")), (5, 1));
+    let wrong = json!([{"type": "mcp", "server_label": "plain", "require_approval": 7}]);
+    refused(&client.post("/v1/responses", &json!({"input": "x", "tools": wrong})), 400, "require_approval");
+    // The wish outlives the process: code that runs again does not make a call that was refused.
+    lab.site.kill();
+    lab.site.start();
+    let second = created(&local_key(&lab.site), &answers(&other, false));
+    assert!(output(&second).contains("refused"), "{second}");
+    assert_eq!((lab.called("echo"), lab.called("wipe")), (5, 1));
 }

@@ -123,7 +123,9 @@ fn check(response: &Value, database: &Database, run: usize, seed: u64) {
     let what = format!("seed {seed}, run {run}: {response:#}");
     assert_eq!(response["status"], "completed", "{what}");
     let items = response["output"].as_array().unwrap();
-    let kinds: Vec<&str> = items.iter().map(|item| item["type"].as_str().unwrap()).collect();
+    // Questions about calls that may have happened come between them.
+    let kinds = items.iter().map(|item| item["type"].as_str().unwrap());
+    let kinds: Vec<&str> = kinds.filter(|kind| *kind != "mcp_approval_request").collect();
     assert_eq!(kinds, ["message", "code_interpreter_call", "message"], "{what}");
     let ids: BTreeSet<&str> = items.iter().map(|item| item["id"].as_str().unwrap()).collect();
     assert_eq!(ids.len(), items.len(), "{what}");

@@ -4,7 +4,7 @@ use crate::clock::{Clock, Pause};
 use crate::listener::Listener;
 use async_trait::async_trait;
 use coracle_policy::{Answer, Approver, Question, QuestionId};
-use coracle_types::Event;
+use coracle_types::{Event, Tool};
 use std::fmt;
 use std::sync::OnceLock;
 
@@ -35,6 +35,9 @@ impl<'a> Asking<'a> {
 #[async_trait]
 impl Approver for Asking<'_> {
     async fn ask(&self, question: Question) -> Answer {
+        if let Some(answer) = self.approver.answered_before(&question) {
+            return answer;
+        }
         if self.listener.is_present() {
             let event = Event::Asked {
                 number: self.number,
@@ -51,6 +54,10 @@ impl Approver for Asking<'_> {
         }
         let _pause: Pause = self.clock.pause();
         self.approver.ask(question).await
+    }
+
+    fn wants_each_call(&self, tool: &Tool) -> bool {
+        self.approver.wants_each_call(tool)
     }
 }
 

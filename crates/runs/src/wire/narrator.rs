@@ -4,7 +4,7 @@ use super::items::{self, CitedFile, ImageRoom, Place, Shown, Status};
 use super::response::{self, Parts, StoredOutcome};
 use crate::feed::{Feed, ITEM_DONE};
 use crate::item::{ItemIds, Kind, Positions};
-use crate::journal::OpenCall;
+use crate::open_call::OpenCall;
 use crate::spec::RunSpec;
 use coracle_agent::{CallUpdate, RunEvent, ToolOutput};
 use coracle_models::{Call, CallResult, Item, ModelEvent};

@@ -69,7 +69,7 @@ impl Limiter {
     }
 
     fn headers(&self, admission: Admission) -> HeaderMap {
-        let name = |name: &'static str| HeaderName::from_static(name);
+        let name = HeaderName::from_static;
         let mut headers = HeaderMap::new();
         headers.insert(name("x-ratelimit-limit-requests"), HeaderValue::from(self.per_minute));
         headers.insert(name("x-ratelimit-remaining-requests"), HeaderValue::from(admission.remaining));

@@ -192,7 +192,7 @@ mod tests {
     }
 
     fn asked(question: &str) -> CallUpdate {
-        let text = || String::new();
+        let text = String::new;
         CallUpdate::Asked {
             number: 1,
             question: question.to_owned(),

@@ -47,7 +47,7 @@ impl App {
     pub(super) async fn resolve_files(&self, user: &UserId, items: &mut [Value]) -> Result<(), OpenAiError> {
         let mut contents = Vec::new();
         for item in items.iter_mut().filter_map(Value::as_object_mut) {
-            for (name, value) in item.iter_mut() {
+            for (name, value) in item {
                 if matches!(name.as_str(), "content" | "output") {
                     contents.push(value);
                 }

@@ -3,7 +3,7 @@
 use super::chat_request::{format_of, function_definition};
 use super::error::OpenAiError;
 use coracle_models::{Effort, ResponseFormat, ToolChoice, ToolDefinition};
-use coracle_runs::{ModelOptions, RunSpec};
+use coracle_runs::{AlwaysAsk, ModelOptions, RunSpec};
 use coracle_types::{ConversationId, RunId};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -109,6 +109,7 @@ impl ResponsesRequest {
         }
         let metadata = metadata(self.metadata)?;
         let mut tools = functions(self.tools.as_deref().unwrap_or_default())?;
+        let always_ask = always_ask(self.tools.as_deref().unwrap_or_default())?;
         let tool_choice = tool_choice(self.tool_choice.as_ref(), &mut tools)?;
         let effort = self.reasoning.as_ref().and_then(|reasoning| reasoning.get("effort")).cloned().unwrap_or_default();
         let effort: Option<Effort> =
@@ -147,6 +148,7 @@ impl ResponsesRequest {
             is_background,
             may_ask: waits || is_stored,
             parks: !waits && is_stored,
+            always_ask,
             is_stored,
             metadata,
             echo,
@@ -216,6 +218,29 @@ fn functions(tools: &[Value]) -> Result<Vec<ToolDefinition>, OpenAiError> {
         }
     }
     Ok(functions)
+}
+
+/// Tools of which the client wants each call to be approved. A request cannot allow anything, so `never` has no effect.
+fn always_ask(tools: &[Value]) -> Result<Vec<AlwaysAsk>, OpenAiError> {
+    let mut asked = Vec::new();
+    for tool in tools.iter().filter(|tool| tool.get("type").and_then(Value::as_str) == Some("mcp")) {
+        let invalid = |message: &str| OpenAiError::parameter("tools", message);
+        let server = tool.get("server_label").and_then(Value::as_str);
+        let server = server.ok_or_else(|| invalid("`server_label` of an mcp tool is missing"))?.to_owned();
+        match tool.get("require_approval") {
+            None | Some(Value::Null) => {}
+            Some(Value::String(when)) if when == "never" => {}
+            Some(Value::String(when)) if when == "always" => asked.push(AlwaysAsk { server, tools: None }),
+            Some(Value::Object(filters)) => {
+                let Some(always) = filters.get("always").filter(|always| !always.is_null()) else { continue };
+                let names = always.get("tool_names").and_then(Value::as_array);
+                let names = names.map(|names| names.iter().filter_map(Value::as_str).map(str::to_owned).collect());
+                asked.push(AlwaysAsk { server, tools: names });
+            }
+            Some(_) => return Err(invalid("`require_approval` must be `always`, `never` or an object with filters")),
+        }
+    }
+    Ok(asked)
 }
 
 fn tool_choice(choice: Option<&Value>, tools: &mut Vec<ToolDefinition>) -> Result<ToolChoice, OpenAiError> {

@@ -56,15 +56,17 @@ impl StoredFile {
     fn of(info: &FileInfo) -> Option<Self> {
         let entry = info.path.strip_prefix(FOLDER)?.strip_prefix('/')?;
         let (id, name) = (entry.get(..ID_LENGTH)?, entry.get(ID_LENGTH..)?.strip_prefix('-')?);
-        let digits = id.strip_prefix(PREFIX)?;
-        let letter = digits.chars().last()?;
-        let (_, _) = (u64::from_str_radix(digits.get(8..24)?, 16).ok()?, name.chars().next()?);
+        let (digits, letter) = id.strip_prefix(PREFIX)?.split_at_checked(24)?;
+        let is_file = info.kind == FileKind::File && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
         let created_at = u64::from(u32::from_str_radix(digits.get(..8)?, 16).ok()?);
-        let purpose = PURPOSES.iter().find(|(_, known)| *known == letter)?.0;
-        if info.kind != FileKind::File {
-            return None;
-        }
-        Some(Self { id: id.to_owned(), name: name.to_owned(), purpose, bytes: info.bytes, created_at })
+        let purpose = PURPOSES.iter().find(|(_, known)| letter.starts_with(*known))?.0;
+        (is_file && !name.is_empty()).then(|| Self {
+            id: id.to_owned(),
+            name: name.to_owned(),
+            purpose,
+            bytes: info.bytes,
+            created_at,
+        })
     }
 
     /// The path relative to the workspace.
