@@ -240,7 +240,9 @@ impl Load {
                 // The first round opens connections.
                 for round in 0..=rounds {
                     match pace {
-                        Pace::Burst => drop(barrier.wait().await),
+                        Pace::Burst => {
+                            barrier.wait().await;
+                        }
                         Pace::Own => tokio::time::sleep(Duration::from_millis(fastrand::u64(..MAX_REST_MS))).await,
                     }
                     let time = load.first_text(conversation.as_deref(), pace).await?;
