@@ -184,13 +184,12 @@ impl Chat {
 
     /// Answers a message. Returns false if a signal ends the program.
     async fn answer(&mut self, message: String) -> anyhow::Result<bool> {
-        let conversation = match &self.conversation {
-            Some(conversation) => Arc::clone(conversation),
-            None => {
-                self.selected = self.worker.select(&message).await;
-                let made = KeptConversation::create(self.worker.store(), UserId::local(), &message).await?;
-                Arc::clone(self.conversation.insert(Arc::new(made)))
-            }
+        let conversation = if let Some(conversation) = &self.conversation {
+            Arc::clone(conversation)
+        } else {
+            self.selected = self.worker.select(&message).await;
+            let made = KeptConversation::create(self.worker.store(), UserId::local(), &message).await?;
+            Arc::clone(self.conversation.insert(Arc::new(made)))
         };
         let item = Item::User { parts: vec![Part::text(message)] };
         conversation.begin(&item).await?;

@@ -71,16 +71,12 @@ impl Input {
                 text.len() + line.len() <= MAX_MESSAGE_BYTES,
                 "a message is longer than {MAX_MESSAGE_BYTES} bytes"
             );
-            match line.strip_suffix('\\') {
-                Some(part) => {
-                    text.push_str(part);
-                    text.push('\n');
-                }
-                None => {
-                    text.push_str(&line);
-                    return Ok(Line::Text(text));
-                }
-            }
+            let Some(part) = line.strip_suffix('\\') else {
+                text.push_str(&line);
+                return Ok(Line::Text(text));
+            };
+            text.push_str(part);
+            text.push('\n');
         }
     }
 }
