@@ -172,7 +172,7 @@ async fn a_call_of_the_client_ends_the_run() {
     assert_eq!(results(&outcome.items).len(), 1);
     let offered: Vec<String> =
         lab.model.requests.lock().unwrap()[0].tools.iter().map(|tool| tool.name.clone()).collect();
-    assert_eq!(offered, ["run", "meet", "hang", "get_weather"]);
+    assert_eq!(offered, ["run", "meet", "hang", "late", "get_weather"]);
 }
 
 #[tokio::test]
