@@ -58,14 +58,13 @@ impl Limiter {
         let used = after.duration_since(now);
         // The interval is rounded down, so that a whole minute of intervals is never longer than a minute.
         let most = interval * self.per_minute;
-        match used.checked_sub(most).filter(|wait| !wait.is_zero()) {
-            Some(wait) => Admission { remaining: 0, reset: whole_at.duration_since(now), wait: Some(wait) },
-            None => {
-                callers.insert(caller, after);
-                let left = (most - used).as_nanos() / interval.as_nanos().max(1);
-                Admission { remaining: u32::try_from(left).unwrap_or(u32::MAX), reset: used, wait: None }
-            }
+        let wait = used.saturating_sub(most);
+        if !wait.is_zero() {
+            return Admission { remaining: 0, reset: whole_at.duration_since(now), wait: Some(wait) };
         }
+        callers.insert(caller, after);
+        let left = most.saturating_sub(used).as_nanos() / interval.as_nanos().max(1);
+        Admission { remaining: u32::try_from(left).unwrap_or(u32::MAX), reset: used, wait: None }
     }
 
     fn headers(&self, admission: Admission) -> HeaderMap {

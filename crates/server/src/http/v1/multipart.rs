@@ -216,12 +216,11 @@ fn parameter(parameters: &str, wanted: &str) -> Option<String> {
     loop {
         rest = rest.trim_start_matches([';', ' ', '\t']);
         let (name, after) = rest.split_once('=')?;
-        let (value, left) = match after.strip_prefix('"') {
-            Some(quoted) => unquoted(quoted)?,
-            None => {
-                let (value, left) = after.split_once(';').unwrap_or((after, ""));
-                (value.trim().to_owned(), left)
-            }
+        let (value, left) = if let Some(quoted) = after.strip_prefix('"') {
+            unquoted(quoted)?
+        } else {
+            let (value, left) = after.split_once(';').unwrap_or((after, ""));
+            (value.trim().to_owned(), left)
         };
         if name.trim().eq_ignore_ascii_case(wanted) {
             return Some(value);
