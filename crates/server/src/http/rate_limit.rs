@@ -58,7 +58,8 @@ impl Limiter {
         let used = after.duration_since(now);
         // The interval is rounded down, so that a whole minute of intervals is never longer than a minute.
         let most = interval * self.per_minute;
-        if let Some(wait) = used.checked_sub(most).filter(|wait| !wait.is_zero()) {
+        let wait = used.saturating_sub(most);
+        if !wait.is_zero() {
             return Admission { remaining: 0, reset: whole_at.duration_since(now), wait: Some(wait) };
         }
         callers.insert(caller, after);

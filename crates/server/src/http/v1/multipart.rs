@@ -250,7 +250,7 @@ mod tests {
 
     const BODY: &str = "--b\r\ncontent-disposition: form-data; name=\"purpose\"\r\n\r\nuser_data\r\n--b\r\n\
                         Content-Disposition: form-data; name=\"file\"; filename=\"a \\\"b\\\".csv\"\r\n\
-                        Content-Type: text/csv\r\n\r\nx,y\r\n--bogus\r\n-\r\n\r\n--b--\r\n";
+                        Content-Type: text/csv\r\n\r\nx,y\r\n--other\r\n-\r\n\r\n--b--\r\n";
 
     /// A body that arrives in pieces of this size.
     fn in_pieces(body: &str, size: usize) -> Multipart {
@@ -272,7 +272,7 @@ mod tests {
             let fields = whole(&mut in_pieces(BODY, size)).await.unwrap();
             let file = Field { name: "file".to_owned(), file_name: Some("a \"b\".csv".to_owned()) };
             let purpose = Field { name: "purpose".to_owned(), file_name: None };
-            let expected = [(purpose, "user_data".to_owned()), (file, "x,y\r\n--bogus\r\n-\r\n".to_owned())];
+            let expected = [(purpose, "user_data".to_owned()), (file, "x,y\r\n--other\r\n-\r\n".to_owned())];
             assert_eq!(fields, expected, "pieces of {size}");
         }
         // A field that nobody reads is skipped.
