@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::SystemTime;
 
-/// Maximum length of a title that is made from the first message, in characters.
-const MAX_TITLE: usize = 80;
+/// Maximum length of a title that is made from the first message, in bytes.
+const MAX_TITLE_BYTES: usize = 200;
 
 /// A stored conversation. As the journal of a run, it keeps each answer and each result as soon as it is there, so that a
 /// conversation can be continued after a crash.
@@ -32,7 +32,9 @@ pub struct KeptConversation {
 impl KeptConversation {
     /// Creates a conversation that begins with this message.
     pub async fn create(store: Arc<dyn Store>, user: UserId, message: &str) -> Result<Self, RunError> {
-        let title: String = message.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MAX_TITLE).collect();
+        let words: Vec<&str> = message.split(|c: char| c.is_whitespace() || c.is_control()).collect();
+        let mut title = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+        title.truncate(title.floor_char_boundary(MAX_TITLE_BYTES));
         let (id, now) = (ConversationId::from_random(random()?), SystemTime::now());
         let title = Some(title).filter(|title| !title.is_empty());
         let record =

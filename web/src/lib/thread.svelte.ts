@@ -122,9 +122,6 @@ export class Thread {
       });
       this.usage = null;
       this.#follow(run, begun);
-      history.touch(this.id, this.title);
-      // Without it, another device only shows the run when it has ended.
-      history.setRun(this.id, run).catch(() => {});
       return true;
     } catch (error) {
       this.entries = before;

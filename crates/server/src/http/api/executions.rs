@@ -46,7 +46,7 @@ enum OnQuestion {
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 struct Running {
-    /// What happens to tool calls that need an approval: they are refused (`refuse`, the default), or wait for an answer
+    /// Treatment of tool calls that need an approval: they are refused (`refuse`, the default), or wait for an answer
     /// on `/api/approvals` (`wait`)
     #[serde(default)]
     #[param(inline, required = false)]

@@ -46,7 +46,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 #[utoipa::path(
     get, path = "/api/me/export", operation_id = "export_me", tag = "users",
     responses(
-        (status = 200, description = "Archive", content_type = "application/x-tar"),
+        (status = 200, description = "Tar archive", content_type = "application/x-tar"),
         (status = 429, body = Problem, description = "Another export of the user is under way, or too many others"),
         Refusals
     )
@@ -62,7 +62,7 @@ async fn export_own(State(app): State<App>, Caller(user): Caller) -> Result<Resp
     get, path = "/api/users/{name}/export", operation_id = "export_user", tag = "users",
     params(("name" = String, Path, description = "User name")),
     responses(
-        (status = 200, description = "Archive", content_type = "application/x-tar"),
+        (status = 200, description = "Tar archive", content_type = "application/x-tar"),
         (status = 429, body = Problem, description = "Another export of the user is under way, or too many others"),
         Refusals
     )
