@@ -10,6 +10,7 @@ mod extract;
 mod guard;
 mod legacy_skills;
 mod local_browser;
+mod local_key;
 mod oidc;
 mod page;
 mod pages;
@@ -230,7 +231,7 @@ fn routes(app: &App, cors_origins: &CorsOrigins) -> Router<App> {
     }
     if app.parts.has(Part::Api) {
         for_programs = for_programs
-            .merge(api::router(required(KeyScope::Api), &app.rate))
+            .merge(api::router(required(KeyScope::Api), &app.agent, &app.rate))
             .merge(v1::router(required(KeyScope::Api), &app.agent, &app.rate))
             .merge(legacy_skills::router().layer(requires(KeyScope::Api)));
     }

@@ -331,3 +331,24 @@ fn old_conversations_are_deleted_when_the_server_starts() {
     // A run that is under way is never deleted, however old its conversation is.
     assert_eq!(client.get(&format!("/api/conversations/{running}/runs")).json()["runs"][0]["state"], "running");
 }
+
+/// On a shared machine, a connection from this machine can be anybody's.
+#[test]
+fn a_server_without_users_shows_and_deletes_nothing_personal_without_its_key() {
+    let model = Playing::new(Library::single([vec![Step::text("Hello.")]]));
+    let site = Site::with_settings(As::current(), &[], &model.settings("chat"));
+    let (anybody, owner) = (site.client_with("wrong"), local_key(&site));
+    let paths = ["/api/conversations", "/api/approvals", "/api/providers", "/api/me/export"];
+    for path in paths {
+        let refused = anybody.get(path);
+        assert_eq!(refused.status, 401, "{path}: {}", refused.text());
+        assert!(refused.text().contains("invalid_api_key"), "{path}: {}", refused.text());
+        assert_eq!(owner.get(path).status, 200, "{path}");
+    }
+    let made = owner.post("/api/conversations", &json!({"title": "Mine"}));
+    assert_eq!(made.status, 201, "{}", made.text());
+    assert_eq!(anybody.ask("DELETE", "/api/me/data", "text/plain", b"").unwrap().status, 401);
+    assert_eq!(owner.get("/api/conversations").json()["conversations"][0]["title"], "Mine");
+    assert_eq!(owner.ask("DELETE", "/api/me/data", "text/plain", b"").unwrap().status, 204);
+    assert_eq!(owner.get("/api/conversations").json()["conversations"], json!([]));
+}

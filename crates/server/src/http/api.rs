@@ -20,15 +20,17 @@ mod workspace;
 
 use super::App;
 use super::authentication::{RequiredScope, require};
+use super::local_key;
 use super::problem::{ApiError, Problem};
 use super::rate_limit::{self, RateLimit};
+use crate::agent::AgentOptions;
 use axum::Router;
 use axum::http::{StatusCode, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use utoipa::OpenApi;
 use utoipa::openapi::security::{
     ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
@@ -48,19 +50,30 @@ struct Document;
 
 /// Routes that require authentication.
 fn authenticated_routes() -> OpenApiRouter<App> {
+    shared_routes().merge(personal_routes())
+}
+
+/// Routes that everybody on this machine may use if the server has no users.
+fn shared_routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .merge(executions::routes())
         .merge(sessions::routes())
         .merge(skills::routes())
         .merge(workspace::routes())
         .merge(artifacts::routes())
-        .merge(approvals::routes())
-        .merge(conversations::routes())
-        .merge(providers::routes())
         .merge(servers::routes())
         .merge(tools::routes())
         .merge(tool_selection::routes())
         .merge(accounts::routes())
+}
+
+/// Routes with what a person has said, and with what only a person may do. On a server with a model and without users, they
+/// require its key.
+fn personal_routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .merge(approvals::routes())
+        .merge(conversations::routes())
+        .merge(providers::routes())
         .merge(user_data::routes())
 }
 
@@ -83,13 +96,15 @@ pub fn openapi_document() -> String {
     text
 }
 
-pub(super) fn router(required: RequiredScope, rate: &RateLimit) -> Router<App> {
+pub(super) fn router(required: RequiredScope, agent: &Arc<AgentOptions>, rate: &RateLimit) -> Router<App> {
     // Built once: the document is public and may be requested any number of times.
     static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| openapi_document().into());
     let document = || async { ([(header::CONTENT_TYPE, "application/json")], DOCUMENT.clone()) };
-    let (behind, _) = authenticated_routes().split_for_parts();
+    let (shared, _) = shared_routes().split_for_parts();
+    let (personal, _) = personal_routes().split_for_parts();
     let (open, _) = accounts::open_routes().split_for_parts();
-    behind
+    shared
+        .merge(personal.layer(middleware::from_fn_with_state(Arc::clone(agent), local_key::require)))
         .layer(middleware::from_fn_with_state(rate.clone(), rate_limit::limit_writes))
         .layer(middleware::from_fn_with_state(required, require))
         .merge(open)

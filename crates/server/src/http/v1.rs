@@ -11,7 +11,6 @@ mod error;
 mod event_stream;
 mod file_references;
 mod files;
-mod local_key;
 mod models;
 mod multipart;
 mod responses;
@@ -20,6 +19,7 @@ mod stored_file;
 
 use super::App;
 use super::authentication::{RequiredScope, require};
+use super::local_key;
 use super::problem::ApiError;
 use super::rate_limit::{self, RateLimit};
 use crate::agent::AgentOptions;

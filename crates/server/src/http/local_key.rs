@@ -1,12 +1,13 @@
-//! The key of `/v1` on a server without users.
+//! The key of a server without users.
 //!
-//! Such a server trusts every connection from this machine, but on a shared machine that can be anybody's, and requests
-//! to a model cost money. So the agent also requires a key, which only the user who started the server can read.
+//! Such a server trusts every connection from this machine, but on a shared machine that can be anybody's. So the agent,
+//! what people have said to it, and what only people may do also require a key, which only the user who started the server
+//! can read.
 
+use super::auth_state::has_key;
+use super::local_browser::FromLocalBrowser;
+use super::problem::ApiError;
 use crate::agent::AgentOptions;
-use crate::http::auth_state::has_key;
-use crate::http::local_browser::FromLocalBrowser;
-use crate::http::problem::ApiError;
 use crate::identity::{How, Identity};
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -19,7 +20,7 @@ pub(super) async fn require(State(agent): State<Arc<AgentOptions>>, request: Req
     let is_local = request.extensions().get::<Identity>().is_none_or(|caller| matches!(caller.how, How::Local));
     let has_key = has_key(agent.local_key.as_ref(), request.headers())
         || request.extensions().get::<FromLocalBrowser>().is_some();
-    // Without a model there is nothing to protect, and the answer says what is missing.
+    // Without a model there is no key, because there is nothing to protect, and the answer says what is missing.
     if is_local && !agent.models.providers().is_empty() && !has_key {
         let message = "the key of this server is required: send the content of the file `api_key` in the data folder of \
                        Coracle as `Authorization: Bearer …`";
