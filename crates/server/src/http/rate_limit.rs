@@ -1,5 +1,5 @@
-//! The rate limit (`server.requests_per_minute`): so many requests per minute for each API key, and for each user who is
-//! authenticated otherwise. Unused requests of up to a minute can be made at once.
+//! The rate limit (`server.requests_per_minute`). It applies to each API key, and to each user who is authenticated in
+//! another way. Requests that were not made within the last minute can be made at once.
 
 use super::problem::ApiError;
 use crate::identity::{How, Identity};
