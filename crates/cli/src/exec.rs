@@ -17,10 +17,10 @@ use crate::workspace_folder;
 use anyhow::Context;
 use clap::Args;
 use coracle_config::Loaded;
-use coracle_engine::{Lasting, Request};
+use coracle_engine::{CallLogging, Engine, Lasting, Program, Request};
 use coracle_sandbox::ForkedLauncher;
 use coracle_store::{Home, MemoryStore, Store};
-use coracle_types::{Event, Language, Limits, MAX_SECONDS, OutputStream, SessionId, UserId};
+use coracle_types::{Event, ExecutionId, Language, Limits, MAX_SECONDS, OutputStream, SessionId, UserId};
 use report::Places;
 use rustix::process::{Resource, getrlimit};
 use serde_json::Map;
@@ -34,6 +34,9 @@ use tokio_util::sync::CancellationToken;
 
 /// Maximum number of events that wait to be written. If there are more, the code waits.
 const EVENTS_AHEAD: usize = 64;
+
+/// Stands for the ID of the execution that called a tool last.
+const LAST: &str = "last";
 
 /// Threads are checked only if the limit on processes is below this, because the check takes time.
 const FEW_PROCESSES: u64 = 256;
@@ -76,6 +79,11 @@ pub(crate) struct ExecArguments {
     #[arg(long, value_name = "NAME", value_parser = |name: &str| SessionId::new(name))]
     session: Option<SessionId>,
 
+    /// Execution to resume, by ID, or `last` for the one that called a tool last: its code, or the given code, runs again, but tool calls that it made are answered from
+    /// its log instead of being repeated. Standard input is not read, unless the file is `-`.
+    #[arg(long, value_name = "ID", value_parser = |id: &str| ExecutionId::new(id))]
+    resume: Option<ExecutionId>,
+
     /// Print the result as one line of JSON instead of streaming the output.
     #[arg(long)]
     json: bool,
@@ -111,7 +119,8 @@ impl Ahead {
 }
 
 pub(crate) fn run(arguments: ExecArguments, config: Option<&Path>, ahead: Option<Ahead>) -> anyhow::Result<Status> {
-    let code = match read_code(&arguments) {
+    let is_recorded = arguments.resume.is_some() && arguments.code.is_none() && arguments.file.is_none();
+    let code = match if is_recorded { Ok(None) } else { read_code(&arguments).map(Some) } {
         Ok(code) => code,
         Err(error) => {
             eprint!("{}", error_text(&error));
@@ -157,7 +166,7 @@ fn settings(arguments: &ExecArguments, config: Option<&Path>) -> anyhow::Result<
 
 async fn execute(
     arguments: ExecArguments,
-    code: String,
+    code: Option<String>,
     launcher: ForkedLauncher,
     loaded: Loaded,
 ) -> anyhow::Result<Status> {
@@ -182,7 +191,7 @@ async fn execute(
     tokio::spawn(Signals::listen().context("cannot listen for signals")?.cancel(cancel.clone()));
     crate::settings::announce(&loaded);
     // Opening the store takes longer than a small program, so a run that stores nothing does without.
-    let is_kept = arguments.session.is_some() || has_tools(&loaded);
+    let is_kept = arguments.session.is_some() || arguments.resume.is_some() || has_tools(&loaded);
     let store: Arc<dyn Store> = if is_kept {
         store().await?
     } else {
@@ -197,8 +206,13 @@ async fn execute(
         let open = || -> Pin<Box<dyn Future<Output = _> + Send>> { Box::pin(lasting_store()) };
         engine.keep_artifacts_in(Lasting::new(Box::new(open)));
     }
-    let mut request = Request::new(UserId::local(), language(&arguments), code);
-    request.session = arguments.session;
+    let mut request = match program(&engine, &arguments, code).await {
+        Ok(request) => request,
+        Err(error) => {
+            eprint!("{}", error_text(&error));
+            return Ok(Status::Usage);
+        }
+    };
     let artifacts = workspaces(settings)?.join(request.user.as_str()).join("artifacts");
     let places = Places { artifacts, own_workspace: workspace.is_none() };
     request.workspace = workspace;
@@ -231,13 +245,41 @@ async fn execute(
     told.map(|()| status)
 }
 
-fn language(arguments: &ExecArguments) -> Language {
+/// The code to run with its language, variables and session: as the command line gives them, or else as the execution
+/// that is resumed had them.
+async fn program(engine: &Engine, arguments: &ExecArguments, code: Option<String>) -> anyhow::Result<Request> {
+    let user = UserId::local();
+    let (own, session) = (language(arguments), arguments.session.clone());
+    let Some(id) = &arguments.resume else {
+        let mut request = Request::new(user, own.unwrap_or_default(), code.unwrap_or_default());
+        request.session = session;
+        request.call_log = CallLogging::Resumable;
+        return Ok(request);
+    };
+    let last;
+    let id = if id.as_str() == LAST {
+        last = engine.last_resumable(&user).context("no execution that called a tool is kept")?;
+        &last
+    } else {
+        id
+    };
+    let resumed = engine.resume(&user, id).await;
+    let resumption = resumed.map_err(|error| anyhow::anyhow!("{error}\nhint: {}", error.hint()))?;
+    let Program { language, code: earlier, vars, session: in_session } = resumption.program().clone();
+    let mut request = Request::new(user, own.unwrap_or(language), code.unwrap_or(earlier));
+    request.vars = vars.context("the variables of the execution were too large to be kept")?;
+    request.session = session.or(in_session);
+    request.call_log = CallLogging::Resuming(Arc::new(resumption));
+    Ok(request)
+}
+
+fn language(arguments: &ExecArguments) -> Option<Language> {
     let by_ending = || match arguments.file.as_deref()?.extension()?.to_str()? {
         "sh" | "bash" => Some(Language::Bash),
         "ts" | "mts" | "js" | "mjs" => Some(Language::TypeScript),
         _ => None,
     };
-    arguments.lang.or_else(by_ending).unwrap_or_default()
+    arguments.lang.or_else(by_ending)
 }
 
 fn read_code(arguments: &ExecArguments) -> anyhow::Result<String> {

@@ -4,6 +4,7 @@
 use crate::host_calls::{HostCallError, TOOL};
 use crate::json;
 use async_trait::async_trait;
+use coracle_policy::Doubt;
 use coracle_store::StoreError;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -99,6 +100,12 @@ impl CallAnswer {
             Self::NotRecorded { .. } => 0,
         }
     }
+}
+
+/// Whether an answer is the no of a person who was asked because of a doubt. It holds for all calls that are the same.
+pub(crate) fn is_refusal(answer: &CallAnswer) -> bool {
+    let codes = [Doubt::Unanswered.code(), Doubt::Differs.code()];
+    matches!(answer, CallAnswer::Error { code, .. } if codes.contains(&code.as_str()))
 }
 
 /// Length of an outcome: of the answer as JSON, or of the message.

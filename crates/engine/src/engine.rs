@@ -2,6 +2,7 @@
 
 use crate::artifacts::{ArtifactError, Artifacts, Lasting};
 use crate::belongings::Belongings;
+use crate::call_file::{ResumeError, Resumption, newest};
 use crate::capture::Output;
 use crate::execution::{Executor, Parts};
 use crate::files::{FileError, WorkspaceFiles};
@@ -97,6 +98,19 @@ impl Engine {
         request.calls = self.skills().answering(&request);
         // Boxed, because the futures of callers contain this one.
         Box::pin(self.components.executor.execute(request)).await
+    }
+
+    /// Takes an execution that may have been interrupted, or has failed, so that it can be resumed: with
+    /// [`CallLogging::Resuming`](crate::CallLogging::Resuming), a request does not repeat the calls that it made.
+    pub async fn resume(&self, user: &UserId, id: &ExecutionId) -> Result<Resumption, ResumeError> {
+        let (folder, own) = (self.parts().workspaces.of(user).calls(), id.clone());
+        let opened = tokio::task::spawn_blocking(move || Resumption::open(folder, &own)).await;
+        opened.unwrap_or_else(|error| Err(ResumeError::File { id: id.clone(), error: std::io::Error::other(error) }))
+    }
+
+    /// The execution of a user that made a logged call last, if any.
+    pub fn last_resumable(&self, user: &UserId) -> Option<ExecutionId> {
+        newest(&self.parts().workspaces.of(user).calls())
     }
 
     /// Ends all executions, records them as interrupted, and reports that to their callers. No further execution can

@@ -10,12 +10,13 @@ pub(crate) use facts::Facts;
 
 use crate::active::Active;
 use crate::artifacts::{Artifacts, Author};
+use crate::call_file::{CallFile, ResumeError};
 use crate::capture::{Capture, Output};
 use crate::host_calls::HostCalls;
 use crate::journal::{self, Shown, Tape, not_logged};
 use crate::listener::Listener;
 use crate::records::Records;
-use crate::request::Request;
+use crate::request::{CallLogging, Request};
 use crate::run::{Context, Ran, run};
 use crate::sandboxes::Sandboxes;
 use crate::sessions::{Checkpoints, Live, Sessions};
@@ -24,9 +25,9 @@ use crate::under_way::{Open, UnderWay, stopped};
 use crate::verdict::Ending;
 use crate::workspace::Workspaces;
 use coracle_store::{ExecutionRecord, Store, StoreError, TaskState};
-use coracle_types::{Artifact, ErrorCode, Event, Execution, ExecutionId, UserId};
-use facts::{assemble, nothing_ran};
-use refusals::{being_deleted, check, elsewhere_ran, no_folder, too_many_sessions};
+use coracle_types::{Artifact, ErrorCode, Event, Execution, ExecutionId, Failure, UserId};
+use facts::{Log, assemble, nothing_ran};
+use refusals::{being_deleted, check, elsewhere_ran, no_folder, not_resumed, suggest_resuming, too_many_sessions};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -100,6 +101,10 @@ impl Executor {
                 Err(failure) => return nothing_ran(facts, &request, failure),
             }
         }
+        facts.log = match self.log(&request, &facts).await {
+            Ok(log) => log,
+            Err(failure) => return nothing_ran(facts, &request, failure),
+        };
         // The caller can cancel the execution, and so can the shutdown of this process.
         let asked = std::mem::take(&mut request.cancel);
         request.cancel = asked.child_token();
@@ -113,11 +118,15 @@ impl Executor {
             // Another process has ended the session. The store knows which session the label refers to now.
             self.parts.sessions.interpreters().forget(&request.user, &session.id);
             open.discard();
+            drop(facts.log.take());
             return Box::pin(self.execute(Request { session: handle, cancel: asked, ..request })).await;
         }
         let (task, tape, mut turn) = (facts.task.take(), facts.tape.take(), facts.turn.take());
-        let output = capture.finish();
+        let (output, log) = (capture.finish(), facts.log.take());
         let mut execution = self.finished(facts, &request, ran, &output, &workspace);
+        if log.is_some_and(|log| log.is_worth_resuming()) {
+            suggest_resuming(&mut execution);
+        }
         let state = self.state_of(&mut execution, &asked);
         // The list of executions and the log of the session are both made from this.
         let outcome = serde_json::to_value(&execution).unwrap_or_default();
@@ -219,6 +228,31 @@ impl Executor {
             }
             _ => TaskState::Done,
         }
+    }
+
+    /// The log of the calls of an execution. Without tools there is nothing to log.
+    async fn log(&self, request: &Request, facts: &Facts) -> Result<Option<Log>, Failure> {
+        let log = match &request.call_log {
+            CallLogging::Off => return Ok(None),
+            CallLogging::In(log) => Log::Given(Arc::clone(log)),
+            CallLogging::Resumable if self.parts.tools.toolbox().is_none() => return Ok(None),
+            CallLogging::Resumable => {
+                let folder = self.parts.workspaces.of(&request.user).calls();
+                Log::File(Arc::new(CallFile::new(folder, facts.id.clone(), facts.program(request))))
+            }
+            CallLogging::Resuming(resumption) => {
+                let (resumption, id, program) = (Arc::clone(resumption), facts.id.clone(), facts.program(request));
+                let continued = tokio::task::spawn_blocking(move || resumption.continue_as(&id, program)).await;
+                match continued
+                    .map_err(|error| ResumeError::File { id: facts.id.clone(), error: std::io::Error::other(error) })
+                    .and_then(|continued| continued)
+                {
+                    Ok(file) => Log::File(Arc::new(file)),
+                    Err(error) => return Err(not_resumed(&error)),
+                }
+            }
+        };
+        Ok(Some(log))
     }
 
     fn workspace(&self, request: &Request) -> std::io::Result<PathBuf> {
@@ -361,8 +395,9 @@ impl Executor {
         let task = facts.task.as_ref().map(|task| task.place.clone());
         let checkpoints = Checkpoints::new(Arc::clone(&self.parts.sessions), task, Arc::clone(&request.calls));
         let Facts { id, clock, ledger, tools, .. } = facts;
-        let calls =
-            self.parts.tools.answering(request, id, clock, ledger, tools.inventory.as_ref(), Arc::new(checkpoints));
+        let (log, inventory) = (facts.log.as_ref().map(Log::calls), tools.inventory.as_ref());
+        let others = Arc::new(checkpoints);
+        let calls = self.parts.tools.answering(request, id, clock, ledger, log.as_ref(), inventory, others);
         match &facts.tape {
             Some(tape) => tape.around(calls),
             None => calls,

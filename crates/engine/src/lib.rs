@@ -7,7 +7,7 @@
 //! - `execution.rs` runs code, `sandboxes.rs` opens sandboxes for it;
 //! - `sessions.rs` has the interpreters and the log of sessions (`journal.rs`, read through [`History`]);
 //! - `tools.rs` gives code the tools of a [`Toolbox`]: every call passes through `broker.rs` to [`Servers`], and through
-//!   `recording.rs` if the request has a [`CallLog`];
+//!   `recording.rs` if they are logged: in a [`CallLog`] of the caller, or in a file (`call_file.rs`);
 //! - `workspace.rs` and `artifacts.rs` have the users' files and artifacts;
 //! - `skills.rs` saves, tries out and finds skills, `skill_store.rs` keeps them.
 //!
@@ -21,6 +21,7 @@ mod answer;
 mod artifacts;
 mod belongings;
 mod broker;
+mod call_file;
 mod call_log;
 mod capture;
 mod clock;
@@ -59,6 +60,7 @@ mod workspace;
 
 pub use artifacts::{ArtifactError, Lasting, OpenStore, content_type, percent_decoded, percent_encoded};
 pub use belongings::{AccountFate, Belongings, DeleteError};
+pub use call_file::{Program, ResumeError, Resumption};
 pub use call_log::{CallAnswer, CallLog, CallLogError, EarlierCall, LoggedCall};
 pub use capture::{Output, left_out, output_lines};
 pub use coracle_store::{ArtifactRecord, ArtifactUsage, ArtifactVersion};
@@ -72,7 +74,7 @@ pub use host_calls::{HostCallError, HostCalls, NoCalls};
 pub use housekeeping::{Cleaned, Cleanup, CleanupMode, CleanupStep, Housekeeping, WorkspaceUse};
 pub use in_process::{Handler, InProcess};
 pub use replay::{Difference, Replay, ReplayError, ReplayFiles, ReplayedTask};
-pub use request::{DirectCall, DirectError, MAX_CODE_BYTES, Request};
+pub use request::{CallLogging, DirectCall, DirectError, MAX_CODE_BYTES, Request};
 pub use servers::Servers;
 pub use skill_store::{
     CodeSkill, DeclaredTool, HelperModule, InvalidSkillName, Library, MAX_BODY_BYTES, Origin, Shelved, SkillError,

@@ -5,7 +5,7 @@
 //! earlier attempt began such a call and has no answer, or if the calls of this attempt differ from the earlier ones,
 //! there is a [`Doubt`], which is put to a person.
 
-use crate::call_log::{CallAnswer, CallLog, CallLogError, EarlierCall, LoggedCall, digest, length};
+use crate::call_log::{CallAnswer, CallLog, CallLogError, EarlierCall, LoggedCall, digest, is_refusal, length};
 use crate::host_calls::{CHECKPOINT, HostCallError, HostCalls, TOOL, refused};
 use crate::ledger::Ledger;
 use async_trait::async_trait;
@@ -75,12 +75,6 @@ enum Fate {
     /// A person was asked because of a doubt, and said no.
     Refused,
     Sent,
-}
-
-/// Whether an answer is the no of a person who was asked because of a doubt. It holds for all calls that are the same.
-fn is_refusal(answer: &CallAnswer) -> bool {
-    let codes = [Doubt::Unanswered.code(), Doubt::Differs.code()];
-    matches!(answer, CallAnswer::Error { code, .. } if codes.contains(&code.as_str()))
 }
 
 fn has_effect(earlier: &EarlierCall) -> bool {

@@ -1,5 +1,6 @@
 //! Requests to the engine: to run code, or to call one tool.
 
+use crate::call_file::Resumption;
 use crate::call_log::CallLog;
 use crate::host_calls::{HostCallError, HostCalls, NoCalls};
 use coracle_policy::{Approver, NobodyToAsk};
@@ -45,9 +46,8 @@ pub struct Request {
     pub calls: Arc<dyn HostCalls>,
     /// Asks a person whether a tool may be called.
     pub approver: Arc<dyn Approver>,
-    /// Log of the calls of the code, if the execution may be taken up after a crash. Earlier calls in it are not made
-    /// again.
-    pub call_log: Option<Arc<dyn CallLog>>,
+    /// Log of the calls of the code.
+    pub call_log: CallLogging,
     /// Set if a skill is tried out: the folder that the code sees instead of the user's skills. No artifacts are kept.
     pub(crate) trial: Option<PathBuf>,
 }
@@ -68,10 +68,24 @@ impl Request {
             cancel: CancellationToken::new(),
             calls: Arc::new(NoCalls),
             approver: Arc::new(NobodyToAsk),
-            call_log: None,
+            call_log: CallLogging::Off,
             trial: None,
         }
     }
+}
+
+/// Where the calls of code are logged. Calls that an earlier attempt has logged are not made again.
+#[derive(Clone, Debug, Default)]
+pub enum CallLogging {
+    /// Nowhere.
+    #[default]
+    Off,
+    /// In this log.
+    In(Arc<dyn CallLog>),
+    /// In a file of the engine, so that [`Engine::resume`](crate::Engine::resume) finds them.
+    Resumable,
+    /// In the file of the execution that is resumed.
+    Resuming(Arc<Resumption>),
 }
 
 /// A call of one tool by a client, without code.

@@ -1,6 +1,7 @@
 //! The tools that code and clients can call, if the engine has a toolbox.
 
 use crate::broker::{Broker, Caller};
+use crate::call_log::CallLog;
 use crate::clock::Clock;
 use crate::host_calls::{HostCalls, NoCalls};
 use crate::ids::new_execution_id;
@@ -71,13 +72,12 @@ impl Tools {
         execution: &ExecutionId,
         clock: &Clock,
         ledger: &Ledger,
+        log: Option<&Arc<dyn CallLog>>,
         inventory: Option<&Arc<Inventory>>,
         others: Arc<dyn HostCalls>,
     ) -> Arc<dyn HostCalls> {
-        let recording = request
-            .call_log
-            .as_ref()
-            .map(|log| Arc::new(Recording::new(Arc::clone(log), ledger.clone(), request.cancel.clone())));
+        let recording =
+            log.map(|log| Arc::new(Recording::new(Arc::clone(log), ledger.clone(), request.cancel.clone())));
         let recorded = |calls: Arc<dyn HostCalls>| match &recording {
             Some(recording) => recording.around(calls),
             None => calls,

@@ -47,6 +47,11 @@ impl UserFolders {
         self.made("artifacts")
     }
 
+    /// The folder for logs of calls, which need not exist.
+    pub(crate) fn calls(&self) -> PathBuf {
+        self.base.join("calls")
+    }
+
     fn made(&self, name: &str) -> io::Result<PathBuf> {
         let folder = self.base.join(name);
         if !folder.is_dir() {

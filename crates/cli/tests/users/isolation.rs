@@ -154,6 +154,10 @@ fn tries(client: &Client, other: &str, theirs: &Own, paths: &[String]) -> Vec<(S
     // Another user's session, by its ID and by a name that both use.
     tool("execute_code", json!({ "code": "kept", "session": theirs.session }));
     tool("execute_code", json!({ "code": "import os\n[os.listdir('/workspace'), dir()]", "session": theirs.session }));
+    // Another user's execution, resumed by its ID.
+    tool("execute_code", json!({ "resume": theirs.execution }));
+    tool("execute_code", json!({ "code": "dir()", "resume": theirs.execution }));
+    tool("execute_code", json!({ "resume": format!("../../{other}/calls/{}", theirs.execution) }));
     tool("get_execution_stats", json!({}));
     let workspace = encoded("secret.txt");
     for uri in [

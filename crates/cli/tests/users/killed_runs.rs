@@ -1,4 +1,4 @@
-//! Runs whose server is killed at random moments, with effects on a real server.
+//! Runs and executions whose server is killed at random moments, with effects on a real server.
 
 use crate::playing::{Playing, local_key};
 use crate::site::{Client, Site};
@@ -43,17 +43,21 @@ impl Database {
     }
 }
 
-/// The script of a run: code that inserts rows one by one, and then an answer.
-fn script(run: usize) -> Script {
-    let code = format!(
+/// Code that inserts rows one by one.
+fn code(run: usize) -> String {
+    format!(
         "from servers.sqlite import write_query, read_query\n\
          import time\n\
          for number in range({ROWS}):\n\
          \x20   time.sleep(0.04)\n\
          \x20   write_query(query=f'insert into effects values ({run}, {{number}})')\n\
          result = read_query(query='select count(*) as n from effects where run = {run}')"
-    );
-    let code = Step::call("execute_code", json!({"code": code, "timeout_seconds": 120}));
+    )
+}
+
+/// The script of a run: the code, and then an answer.
+fn script(run: usize) -> Script {
+    let code = Step::call("execute_code", json!({"code": code(run), "timeout_seconds": 120}));
     Script::new([vec![Step::text("I insert."), code], vec![Step::text("Done.")]])
 }
 
@@ -72,14 +76,8 @@ fn answer(client: &Client, database: &Database, run: usize) -> usize {
     open.len()
 }
 
-fn killed_at_random(first_seed: u64, rounds: usize) {
-    let folder = tempfile::tempdir().unwrap();
-    let database = Database::new(folder.path());
-    let mut library = Library::single([vec![Step::text("unused")]]);
-    for run in 0..rounds {
-        library = library.with(&format!("run{run}"), script(run));
-    }
-    let model = Playing::new(library);
+/// A server whose code can write to the database.
+fn site(model: &Playing, database: &Database) -> Site {
     let servers = json!({
         "mcpServers": {
             "sqlite": {
@@ -90,7 +88,71 @@ fn killed_at_random(first_seed: u64, rounds: usize) {
         "policy": { "tools": { "*": "allow" } },
     });
     let settings = format!("{}\n{}", model.settings("chat"), as_yaml(&servers));
-    let mut site = Site::with_settings(As::current(), &[], &settings);
+    Site::with_settings(As::current(), &[], &settings)
+}
+
+/// Executions outside of runs, which the client resumes.
+fn executions_killed_at_random(first_seed: u64, rounds: usize) {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::new(folder.path());
+    let model = Playing::new(Library::single([vec![Step::text("unused")]]));
+    let mut site = site(&model, &database);
+    let (mut asked, mut replayed) = (0, 0);
+    for run in 0..rounds {
+        let seed = first_seed + run as u64;
+        let mut rng = Rng::with_seed(seed);
+        let client = local_key(&site);
+        let body = json!({"code": code(run), "timeout_seconds": 120});
+        let waiting = client.begin("/api/executions", &body);
+        let rows = rng.usize(1..=ROWS as usize);
+        eventually("rows are inserted", || database.rows(run).len() >= rows);
+        std::thread::sleep(Duration::from_millis(rng.u64(..40)));
+        site.kill();
+        drop(waiting);
+        site.start();
+        let client = local_key(&site);
+        let all = client.get("/api/executions").json();
+        let killed = all.as_array().unwrap().iter().find(|execution| execution["code"] == body["code"]).unwrap();
+        let resume = json!({ "resume": killed["execution_id"] });
+        let resumed = std::thread::scope(|scope| {
+            let resuming = scope.spawn(move || resume_and_wait(&client, &resume));
+            let client = local_key(&site);
+            eventually("the resumed execution ends", || {
+                asked += answer(&client, &database, run);
+                resuming.is_finished()
+            });
+            resuming.join().unwrap()
+        });
+        let rows = database.rows(run);
+        let what = format!("seed {seed}, run {run}: {rows:?} {resumed:#}");
+        assert_eq!(rows.iter().collect::<BTreeSet<_>>().len(), rows.len(), "an effect was repeated: {what}");
+        if resumed["success"] == true {
+            assert_eq!(rows.len() as u64, ROWS, "{what}");
+        } else {
+            assert!(resumed["error"].as_str().unwrap().contains("may have happened"), "{what}");
+        }
+        let calls = resumed["calls"].as_array().unwrap();
+        replayed += calls.iter().filter(|call| call["replayed"] == true).count();
+    }
+    println!("{rounds} executions, {replayed} calls replayed, {asked} questions");
+    assert!(replayed > 0);
+}
+
+fn resume_and_wait(client: &Client, body: &Value) -> Value {
+    let answer = client.post("/api/executions?approvals=wait", body);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    answer.json()
+}
+
+fn killed_at_random(first_seed: u64, rounds: usize) {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::new(folder.path());
+    let mut library = Library::single([vec![Step::text("unused")]]);
+    for run in 0..rounds {
+        library = library.with(&format!("run{run}"), script(run));
+    }
+    let model = Playing::new(library);
+    let mut site = site(&model, &database);
     let (mut asked, mut continued) = (0, 0);
     for run in 0..rounds {
         let seed = first_seed + run as u64;
@@ -146,6 +208,19 @@ fn as_yaml(value: &Value) -> String {
 #[test]
 fn runs_killed_at_random_go_on_and_repeat_nothing() {
     killed_at_random(100, rounds());
+}
+
+#[test]
+fn executions_killed_at_random_are_resumed_and_repeat_nothing() {
+    executions_killed_at_random(200, rounds() / 2);
+}
+
+#[test]
+#[ignore = "minutes: cargo xtask soak"]
+fn soak_two_hundred_kills_of_executions_from_a_new_seed() {
+    let first = u64::from(Rng::new().u16(..)) * 1_000;
+    println!("seed {first}");
+    executions_killed_at_random(first, 200);
 }
 
 #[test]

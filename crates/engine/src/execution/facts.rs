@@ -1,3 +1,5 @@
+use crate::call_file::{CallFile, Program};
+use crate::call_log::CallLog;
 use crate::capture::{Output, Recorded};
 use crate::clock::Clock;
 use crate::ids::new_execution_id;
@@ -13,8 +15,12 @@ use coracle_store::{ExecutionRecord, SessionRecord, TaskState};
 use coracle_types::{Artifact, Enforced, ErrorCode, Execution, ExecutionId, Failure, LimitsReport, SessionId};
 use serde_json::Value;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
+
+/// Maximum size of variables that are kept for further attempts.
+const MAX_VARS_BYTES: u64 = 256 << 10;
 
 /// State of an execution while it runs.
 pub(crate) struct Facts {
@@ -29,6 +35,8 @@ pub(crate) struct Facts {
     pub(super) tier: String,
     pub(crate) clock: Clock,
     pub(super) ledger: Ledger,
+    /// The log of its calls, if there is one.
+    pub(super) log: Option<Log>,
     /// The tools that the code can call.
     pub(crate) tools: Known,
     /// The session, if the execution runs in one. `task` is its entry in the log, `tape` has the recorded answers of
@@ -41,6 +49,37 @@ pub(crate) struct Facts {
     pub(super) task: Option<OpenTask>,
     pub(super) tape: Option<Tape>,
     pub(super) turn: Option<Turn>,
+}
+
+/// Where the calls of an execution are logged.
+pub(super) enum Log {
+    /// A log of the caller.
+    Given(Arc<dyn CallLog>),
+    /// A file, so that the execution can be resumed. It is closed when this is dropped.
+    File(Arc<CallFile>),
+}
+
+impl Log {
+    /// The log.
+    pub(super) fn calls(&self) -> Arc<dyn CallLog> {
+        match self {
+            Self::Given(log) => Arc::clone(log),
+            Self::File(file) => Arc::<CallFile>::clone(file),
+        }
+    }
+
+    /// Whether the execution can be resumed, and would otherwise repeat calls that may have had an effect.
+    pub(super) fn is_worth_resuming(&self) -> bool {
+        matches!(self, Self::File(file) if file.has_effects())
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        if let Self::File(file) = self {
+            file.close();
+        }
+    }
 }
 
 impl Facts {
@@ -56,6 +95,7 @@ impl Facts {
             tier: "none".to_owned(),
             clock: Clock::new(Duration::from_millis(request.limits.wall_ms)),
             ledger: Ledger::default(),
+            log: None,
             tools: Known::default(),
             session: None,
             remembered: false,
@@ -70,6 +110,16 @@ impl Facts {
     pub(crate) fn servers(&self) -> Option<PathBuf> {
         let known = || self.tools.inventory.as_ref().and_then(|inventory| inventory.modules());
         self.tools.modules.clone().or_else(known)
+    }
+
+    /// The program, as it is kept for further attempts.
+    pub(super) fn program(&self, request: &Request) -> Program {
+        Program {
+            language: request.language,
+            code: request.code.clone(),
+            vars: (self.vars_bytes <= MAX_VARS_BYTES).then(|| request.vars.clone()),
+            session: request.session.clone(),
+        }
     }
 
     /// The record of an execution that has no outcome yet.

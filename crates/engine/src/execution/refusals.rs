@@ -1,9 +1,10 @@
 //! Requests that are refused before any code runs.
 
+use crate::call_file::ResumeError;
 use crate::json;
 use crate::request::{MAX_CODE_BYTES, MAX_VARS_BYTES, Request};
 use crate::verdict::invalid;
-use coracle_types::{ErrorCode, Failure};
+use coracle_types::{ErrorCode, Execution, Failure};
 use std::path::Path;
 
 /// Checks that a request is valid and small enough. Returns the size of its variables as JSON.
@@ -56,6 +57,21 @@ pub(super) fn being_deleted() -> Failure {
         traceback: None,
         hint: Some("try again in a moment: there will be an empty one".to_owned()),
     }
+}
+
+pub(super) fn not_resumed(error: &ResumeError) -> Failure {
+    Failure { hint: Some(error.hint().to_owned()), ..invalid(error.to_string()) }
+}
+
+/// Adds to the hint of an execution that has failed after calls with an effect.
+pub(super) fn suggest_resuming(execution: &mut Execution) {
+    let Some(failure) = &mut execution.failure else { return };
+    let id = &execution.execution_id;
+    let resume = format!("to run it again, or corrected code, without repeating calls already made, resume {id}");
+    failure.hint = Some(match failure.hint.take() {
+        Some(hint) => format!("{hint}; {resume}"),
+        None => resume,
+    });
 }
 
 /// The warning that tasks of a session ran in other processes. Processes that use the same session share its files and

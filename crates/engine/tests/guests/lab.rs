@@ -2,12 +2,17 @@
 
 use crate::fake::{FakeBackend, done, script};
 use async_trait::async_trait;
-use coracle_engine::{CallCaps, Engine, EngineConfig, Handler, InProcess, Request, Toolbox, ToolboxConfig};
+use coracle_engine::{
+    CallCaps, Engine, EngineConfig, Handler, InProcess, Request, ResumeError, Resumption, Toolbox, ToolboxConfig,
+};
 use coracle_policy::{Answer, Approver, Question, Rule, Rules};
 use coracle_protocol::{Reply, ToGuest};
 use coracle_store::MemoryStore;
-use coracle_types::{Content, Decision, Event, Execution, Language, ServerName, Tool, ToolHints, ToolResult, UserId};
+use coracle_types::{
+    Content, Decision, Event, Execution, ExecutionId, Language, ServerName, Tool, ToolHints, ToolResult, UserId,
+};
 use serde_json::{Value, json};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -20,7 +25,8 @@ const EVENTS: usize = 256;
 pub(crate) type Done = Arc<Mutex<Vec<String>>>;
 
 /// The server `bank`. `pay` has an effect each time, `erase` is also destructive, `look` only reads, `put` is
-/// idempotent. All answer with their text, and `statement` with a text of a million characters.
+/// idempotent, `late` fails the first time. All answer with their text, and `statement` with a text of a million
+/// characters.
 fn bank(done: &Done) -> InProcess {
     let name = ServerName::new("bank").unwrap();
     let tool = |tool: &'static str, hints: ToolHints| {
@@ -37,9 +43,11 @@ fn bank(done: &Done) -> InProcess {
         let done = Arc::clone(done);
         let handler: Handler = Box::new(move |arguments| {
             let text = arguments["text"].as_str().unwrap().to_owned();
-            done.lock().unwrap().push(format!("{tool} {text}"));
+            let mut done = done.lock().unwrap();
+            done.push(format!("{tool} {text}"));
+            let is_error = tool == "late" && done.iter().filter(|done| done.starts_with("late")).count() == 1;
             let text = if tool.ends_with("statement") { "x".repeat(1_000_000) } else { text };
-            ToolResult { content: vec![Content::Text { text }], ..ToolResult::default() }
+            ToolResult { content: vec![Content::Text { text }], is_error, ..ToolResult::default() }
         });
         (definition, handler)
     };
@@ -51,6 +59,7 @@ fn bank(done: &Done) -> InProcess {
         tool("put", ToolHints { idempotent: Some(true), ..none }),
         tool("statement", reads),
         tool("paid_statement", none),
+        tool("late", none),
     ];
     InProcess::new(name.clone(), tools)
 }
@@ -83,9 +92,19 @@ impl Ran {
     }
 }
 
-/// The server and the store, which outlive engines.
+/// The data folder.
+pub(crate) struct Home(TempDir);
+
+impl Default for Home {
+    fn default() -> Self {
+        Self(TempDir::new().unwrap())
+    }
+}
+
+/// The server, the store and the data folder, which outlive engines.
 #[derive(Default)]
 pub(crate) struct Lab {
+    pub(crate) home: Home,
     pub(crate) done: Done,
     pub(crate) store: Arc<MemoryStore>,
     pub(crate) rules: Vec<Rule>,
@@ -105,7 +124,18 @@ impl Lab {
         self.done.lock().unwrap().clone()
     }
 
-    fn engine(&self, folder: &TempDir, backend: Arc<FakeBackend>) -> Engine {
+    /// A file in the data folder.
+    pub(crate) fn file(&self, path: &str) -> PathBuf {
+        self.home.0.path().join(path)
+    }
+
+    /// Takes an execution of an earlier engine, so that it can be resumed.
+    pub(crate) async fn resume(&self, id: &ExecutionId) -> Result<Resumption, ResumeError> {
+        self.engine(FakeBackend::new(Vec::new())).resume(&UserId::local(), id).await
+    }
+
+    fn engine(&self, backend: Arc<FakeBackend>) -> Engine {
+        let Home(folder) = &self.home;
         let (cache, caps) = (folder.path().join("cache"), CallCaps::default());
         let config = ToolboxConfig { cache, registry: None, embedder: None, caps, unusable: Vec::new() };
         let rules = Rules::new(self.rules.clone()).unwrap();
@@ -140,8 +170,7 @@ impl Lab {
         backend: Arc<FakeBackend>,
         change: impl FnOnce(&mut Request),
     ) -> (Execution, Vec<Event>) {
-        let folder = TempDir::new().unwrap();
-        let engine = self.engine(&folder, backend);
+        let engine = self.engine(backend);
         let mut request = Request::new(UserId::local(), Language::Python, "servers.bank");
         let (sender, mut events) = mpsc::channel(EVENTS);
         request.events = Some(sender);

@@ -5,10 +5,10 @@ use crate::fake::{FakeBackend, done, script};
 use crate::lab::{Lab, Ran, Says, rule, to_bank};
 use crate::logs::{Disk, Write};
 use async_trait::async_trait;
-use coracle_engine::{CallAnswer, EarlierCall};
+use coracle_engine::{CallAnswer, CallLogging, EarlierCall, Request, ResumeError};
 use coracle_policy::{Answer, Approver, Doubt, Question};
 use coracle_protocol::ToGuest;
-use coracle_types::{Decision, Event};
+use coracle_types::{Decision, Event, ExecutionId};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 
@@ -26,7 +26,7 @@ impl Approver for Unasked {
 /// One attempt to run code that makes these calls.
 async fn attempt(lab: &Lab, disk: &Disk, calls: &[Value], approver: Arc<dyn Approver>) -> Ran {
     lab.run(calls.to_vec(), |request| {
-        request.call_log = Some(Arc::new(disk.log()));
+        request.call_log = CallLogging::In(Arc::new(disk.log()));
         request.approver = approver;
     })
     .await
@@ -35,7 +35,7 @@ async fn attempt(lab: &Lab, disk: &Disk, calls: &[Value], approver: Arc<dyn Appr
 /// An attempt that ends when the process dies, at a write about a call.
 async fn dying(lab: &Lab, disk: &Disk, calls: &[Value], write: Write, number: u64) -> Ran {
     lab.run(calls.to_vec(), |request| {
-        request.call_log = Some(Arc::new(disk.log().dying(write, number, &request.cancel)));
+        request.call_log = CallLogging::In(Arc::new(disk.log().dying(write, number, &request.cancel)));
         request.approver = Arc::new(Unasked);
     })
     .await
@@ -193,7 +193,7 @@ async fn a_call_is_not_made_unless_its_beginning_is_on_disk() {
     let run = async |lab: &Lab, fails: bool| {
         lab.run(calls.to_vec(), |request| {
             let log = Disk::default().log();
-            request.call_log = Some(Arc::new(if fails { log.failing(Write::Began) } else { log }));
+            request.call_log = CallLogging::In(Arc::new(if fails { log.failing(Write::Began) } else { log }));
         })
         .await
     };
@@ -210,8 +210,9 @@ async fn a_call_is_not_made_unless_its_beginning_is_on_disk() {
 async fn code_does_not_see_an_answer_that_is_not_on_disk() {
     let (lab, disk) = (Lab::new(), Disk::default());
     let calls = vec![to_bank("pay", "a"), to_bank("look", "b"), to_bank("nothing", "")];
-    let ran =
-        lab.run(calls.clone(), |request| request.call_log = Some(Arc::new(disk.log().failing(Write::Ended)))).await;
+    let ran = lab
+        .run(calls.clone(), |request| request.call_log = CallLogging::In(Arc::new(disk.log().failing(Write::Ended))))
+        .await;
     assert_eq!((ran.codes(), lab.done().len()), (vec!["answer_not_kept", "ok", "tool_not_found"], 2));
     assert!(ran.message(0).contains("the call was made"), "{}", ran.message(0));
     let approver = Says::new(Answer::Refuse);
@@ -265,7 +266,7 @@ async fn no_effect_is_repeated_wherever_the_process_dies() {
             let (lab, disk) = (Lab::new(), Disk::default());
             for (write, number) in [first, second] {
                 lab.run(calls.to_vec(), |request| {
-                    request.call_log = Some(Arc::new(disk.log().dying(write, number, &request.cancel)));
+                    request.call_log = CallLogging::In(Arc::new(disk.log().dying(write, number, &request.cancel)));
                     request.approver = Says::new(Answer::Refuse);
                 })
                 .await;
@@ -281,6 +282,79 @@ async fn no_effect_is_repeated_wherever_the_process_dies() {
             assert!(unsure.len() <= 2 && unsure.iter().all(|code| *code == "may_have_happened"), "{unsure:?}");
         }
     }
+}
+
+/// An attempt whose calls are in a file.
+async fn in_file(lab: &Lab, calls: &[Value], call_log: CallLogging, approver: Arc<dyn Approver>) -> Ran {
+    let change = |request: &mut Request| (request.call_log, request.approver) = (call_log, approver);
+    lab.run(calls.to_vec(), change).await
+}
+
+/// Resumes an execution with code that makes these calls.
+async fn resumed(lab: &Lab, id: &ExecutionId, calls: &[Value], approver: Arc<dyn Approver>) -> Ran {
+    let resumption = lab.resume(id).await.unwrap();
+    assert_eq!(resumption.program().code, "servers.bank");
+    in_file(lab, calls, CallLogging::Resuming(Arc::new(resumption)), approver).await
+}
+
+#[tokio::test]
+async fn an_execution_that_is_resumed_repeats_no_call_but_one_that_failed() {
+    let lab = Lab::new();
+    let calls = [to_bank("pay", "a"), to_bank("late", "b"), to_bank("pay", "c")];
+    let first = in_file(&lab, &calls[..2], CallLogging::Resumable, Arc::new(Unasked)).await;
+    assert_eq!(first.codes(), ["ok", "tool_error"]);
+    let id = &first.execution.execution_id;
+    let second = resumed(&lab, id, &calls, Arc::new(Unasked)).await;
+    assert_eq!(
+        (second.codes(), lab.done()),
+        (vec!["ok"; 3], ["pay a", "late b", "late b", "pay c"].map(String::from).into())
+    );
+    assert_eq!(second.execution.calls.iter().map(|call| call.replayed).collect::<Vec<_>>(), [true, false, false]);
+    assert_ne!(second.execution.execution_id, *id);
+    // By the ID of either attempt.
+    for id in [id, &second.execution.execution_id] {
+        let third = resumed(&lab, id, &calls, Arc::new(Unasked)).await;
+        assert_eq!((&third.replies, lab.done().len()), (&second.replies, 4));
+    }
+    // The control: without it, all calls are made.
+    in_file(&lab, &calls, CallLogging::Resumable, Arc::new(Unasked)).await;
+    assert_eq!(lab.done().len(), 7);
+}
+
+#[tokio::test]
+async fn a_call_that_was_under_way_when_the_execution_ended_is_asked_about() {
+    let lab = Lab::new();
+    let calls = [to_bank("pay", "a"), to_bank("pay", "b"), to_bank("pay", "c")];
+    let first = in_file(&lab, &calls[..2], CallLogging::Resumable, Arc::new(Unasked)).await;
+    // As if the process had died before the answer came.
+    let id = &first.execution.execution_id;
+    let file = lab.file(&format!("workspaces/local/calls/{id}.jsonl"));
+    let text = std::fs::read_to_string(&file).unwrap();
+    let kept: Vec<&str> = text.lines().collect();
+    std::fs::write(&file, kept[..kept.len() - 1].join("\n") + "\n").unwrap();
+    let approver = Says::new(Answer::Refuse);
+    let second = resumed(&lab, id, &calls, approver.clone()).await;
+    assert_eq!((second.codes(), lab.done().len()), (vec!["ok", "may_have_happened", "ok"], 3));
+    assert_eq!(approver.questions()[0].doubt, Some(Doubt::Unanswered));
+}
+
+#[tokio::test]
+async fn only_executions_with_calls_can_be_resumed_and_only_once_at_a_time() {
+    let lab = Lab::new();
+    let idle = in_file(&lab, &[], CallLogging::Resumable, Arc::new(Unasked)).await;
+    assert!(!lab.file("workspaces/local/calls").exists());
+    let unlogged = in_file(&lab, &[to_bank("pay", "a")], CallLogging::Off, Arc::new(Unasked)).await;
+    for ran in [idle, unlogged] {
+        let refused = lab.resume(&ran.execution.execution_id).await.unwrap_err();
+        assert!(matches!(refused, ResumeError::NotKept(_)), "{refused}");
+    }
+    let ran = in_file(&lab, &[to_bank("pay", "b")], CallLogging::Resumable, Arc::new(Unasked)).await;
+    let id = &ran.execution.execution_id;
+    let resumption = lab.resume(id).await.unwrap();
+    let refused = lab.resume(id).await.unwrap_err();
+    assert!(matches!(refused, ResumeError::Running(_)), "{refused}");
+    drop(resumption);
+    lab.resume(id).await.unwrap();
 }
 
 /// The log has a maximum size: of further calls, those with an effect are in it without their answers.
@@ -312,7 +386,7 @@ async fn search(lab: &Lab, disk: &Disk) -> Value {
         guest.say(done(run)).await;
         guest.live_on().await
     })]);
-    let (execution, _) = lab.play(backend, |request| request.call_log = Some(Arc::new(disk.log()))).await;
+    let (execution, _) = lab.play(backend, |request| request.call_log = CallLogging::In(Arc::new(disk.log()))).await;
     assert!(execution.success, "{execution:?}");
     let answer = answer.lock().unwrap();
     answer.clone()

@@ -7,6 +7,7 @@ use crate::late_approver::LateAnswers;
 use crate::profile::Profile;
 use async_trait::async_trait;
 use coracle_agent::{AgentTools, CallUpdate, Ran, ToolOutput};
+use coracle_engine::CallLogging;
 use coracle_models::{Call, Part, ToolDefinition};
 use coracle_policy::Approver;
 use coracle_runs::{RunTools, StoreCallLog};
@@ -21,11 +22,16 @@ use tokio_util::sync::CancellationToken;
 
 /// The definitions of the agent's tools. They are the same for everybody.
 pub(crate) static DEFINITIONS: LazyLock<Vec<ToolDefinition>> = LazyLock::new(|| {
-    let definitions = definitions::offered(Profile::Code).into_iter().map(|tool| ToolDefinition {
-        name: tool.name.to_owned(),
-        description: tool.description.to_owned(),
-        parameters: tool.input_schema.as_object().cloned().unwrap_or_default(),
-        strict: None,
+    let definitions = definitions::offered(Profile::Code).into_iter().map(|mut tool| {
+        if tool.name == definitions::EXECUTE_CODE {
+            definitions::leave_out_resume(&mut tool.input_schema);
+        }
+        ToolDefinition {
+            name: tool.name.to_owned(),
+            description: tool.description.to_owned(),
+            parameters: tool.input_schema.as_object().cloned().unwrap_or_default(),
+            strict: None,
+        }
     });
     definitions.collect()
 });
@@ -89,14 +95,14 @@ impl FrontendTools {
     ) -> Result<CallToolResult, String> {
         let wanted: CodeRequest =
             serde_json::from_value(arguments.into()).map_err(|error| format!("invalid arguments: {error}"))?;
-        let mut request = wanted.into_request(&self.frontend)?;
+        let mut request = wanted.without_resume(&self.frontend)?;
         request.events = Some(updates.clone());
         request.cancel = cancel.child_token();
         request.approver = approver;
         if let Some(run) = &self.run {
             let log = StoreCallLog::open(run, &self.frontend.user(), &call.id).await;
             let log = log.map_err(|error| format!("the recorded calls of the run cannot be read: {error}"))?;
-            request.call_log = Some(Arc::new(log));
+            request.call_log = CallLogging::In(Arc::new(log));
         }
         let (execution, output) = self.frontend.execute_with_output(request).await;
         Ok(render::for_agent(&self.frontend, execution, &output).await)

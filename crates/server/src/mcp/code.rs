@@ -6,7 +6,7 @@ use super::progress::Progress;
 use super::run::{Call, Run};
 use super::{arguments, refusal, render, token_count};
 use crate::mcp::Frontend;
-use coracle_engine::Request;
+use coracle_engine::{CallLogging, Request};
 use coracle_policy::NobodyToAsk;
 use coracle_types::Language;
 use rmcp::ErrorData;
@@ -37,7 +37,7 @@ pub(crate) async fn execute_code(
     request: CallToolRequestParams,
     context: RequestContext<RoleServer>,
 ) -> Result<CallToolResponse, ErrorData> {
-    execute(frontend, request, context, Kind::Code, code_request).await
+    execute(frontend, request, context, Kind::Code).await
 }
 
 pub(crate) async fn execute_bash(
@@ -45,7 +45,7 @@ pub(crate) async fn execute_bash(
     request: CallToolRequestParams,
     context: RequestContext<RoleServer>,
 ) -> Result<CallToolResponse, ErrorData> {
-    execute(frontend, request, context, Kind::Bash, bash_request).await
+    execute(frontend, request, context, Kind::Bash).await
 }
 
 async fn execute(
@@ -53,14 +53,17 @@ async fn execute(
     request: CallToolRequestParams,
     context: RequestContext<RoleServer>,
     kind: Kind,
-    read: fn(&Frontend, &CallToolRequestParams) -> Result<Request, String>,
 ) -> Result<CallToolResponse, ErrorData> {
     let user = frontend.user();
     let call = Call { user: &user, request: &request };
     if let Some(resumed) = frontend.parked.resume(call) {
         return resumed?.of(&context).follow(frontend.client(), call, &context).await;
     }
-    let mut code = match read(frontend, &request) {
+    let code = match kind {
+        Kind::Code => code_request(frontend, &request).await,
+        Kind::Bash => bash_request(frontend, &request),
+    };
+    let mut code = match code {
         Ok(code) => code,
         Err(mistake) => return Ok(refusal(mistake).into()),
     };
@@ -81,8 +84,8 @@ async fn execute(
     run.follow(frontend.client(), call, &context).await
 }
 
-fn code_request(frontend: &Frontend, request: &CallToolRequestParams) -> Result<Request, String> {
-    arguments::<CodeRequest>(request)?.into_request(frontend)
+async fn code_request(frontend: &Frontend, request: &CallToolRequestParams) -> Result<Request, String> {
+    arguments::<CodeRequest>(request)?.into_request(frontend).await
 }
 
 fn bash_request(frontend: &Frontend, request: &CallToolRequestParams) -> Result<Request, String> {
@@ -92,6 +95,7 @@ fn bash_request(frontend: &Frontend, request: &CallToolRequestParams) -> Result<
         code.limits.wall_ms = milliseconds("timeout", seconds)?;
     }
     code.limits = frontend.options.settings.within_guardrails(code.limits);
+    code.call_log = CallLogging::Resumable;
     Ok(code)
 }
 

@@ -1,19 +1,21 @@
 //! What a client sends to run code: the body of `POST /api/executions` and the arguments of `execute_code`.
 
 use super::frontend::Frontend;
-use coracle_engine::Request;
-use coracle_types::{Language, Limits, MAX_SECONDS, SessionId};
+use coracle_engine::{CallLogging, Program, Request};
+use coracle_types::{ExecutionId, Language, Limits, MAX_SECONDS, SessionId};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::path::Path;
+use std::sync::Arc;
 use utoipa::ToSchema;
 
 /// Code to execute, with its limits
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CodeRequest {
-    /// Source code, at most 1 MiB
-    code: String,
+    /// Source code, at most 1 MiB. Required unless `resume` is given.
+    #[serde(default)]
+    code: Option<String>,
     /// Programming language: `python` (the default), `typescript` or `bash`
     #[serde(default)]
     language: Option<String>,
@@ -36,16 +38,57 @@ pub(crate) struct CodeRequest {
     /// Description of what the code does, stored in the log of the session
     #[serde(default)]
     description: Option<String>,
+    /// ID of an earlier execution to resume. Its code, or the given code, runs from the beginning, but tool calls that
+    /// the earlier execution made are answered from its log instead of being repeated. Language, variables and session
+    /// default to those of the earlier execution.
+    #[serde(default)]
+    resume: Option<String>,
 }
 
 impl CodeRequest {
-    /// Returns the execution for the user of this front end, or what is wrong with the request.
-    pub(crate) fn into_request(self, frontend: &Frontend) -> Result<Request, String> {
+    /// Returns the execution for the user of this front end, or what is wrong with the request. The execution can be
+    /// resumed.
+    pub(crate) async fn into_request(self, frontend: &Frontend) -> Result<Request, String> {
+        let (mut request, resumption) = match self.resume.clone().filter(|id| !id.is_empty()) {
+            None => (Self { resume: None, ..self }.without_resume(frontend)?, None),
+            Some(id) => {
+                let id = ExecutionId::new(&id).map_err(|error| error.to_string())?;
+                let resumed = frontend.engine.resume(&frontend.user(), &id).await;
+                let resumption = resumed.map_err(|error| format!("{error}; {}", error.hint()))?;
+                (self.after(resumption.program())?.without_resume(frontend)?, Some(resumption))
+            }
+        };
+        request.call_log =
+            resumption.map_or(CallLogging::Resumable, |resumption| CallLogging::Resuming(Arc::new(resumption)));
+        Ok(request)
+    }
+
+    /// Fills in what an earlier attempt had.
+    fn after(self, program: &Program) -> Result<Self, String> {
+        if self.context_vars.is_none() && program.vars.is_none() {
+            return Err("the variables of the execution were too large to be kept; pass context_vars again".to_owned());
+        }
+        Ok(Self {
+            code: Some(self.code.unwrap_or_else(|| program.code.clone())),
+            language: Some(self.language.unwrap_or_else(|| program.language.to_string())),
+            context_vars: self.context_vars.or_else(|| program.vars.clone()),
+            session: self.session.or_else(|| program.session.as_ref().map(ToString::to_string)),
+            resume: None,
+            ..self
+        })
+    }
+
+    /// Returns the execution for the user of this front end, for callers that keep a log of calls of their own.
+    pub(crate) fn without_resume(self, frontend: &Frontend) -> Result<Request, String> {
+        if self.resume.is_some() {
+            return Err("resume cannot be used here".to_owned());
+        }
         let language = match &self.language {
             None => Language::default(),
             Some(name) => name.parse::<Language>().map_err(|error| error.to_string())?,
         };
-        let mut request = with_defaults(frontend, language, self.code);
+        let code = self.code.ok_or("missing field `code`")?;
+        let mut request = with_defaults(frontend, language, code);
         request.vars = self.context_vars.unwrap_or_default();
         request.session = match self.session.filter(|name| !name.is_empty()) {
             None => None,

@@ -93,7 +93,10 @@ impl Definition {
     }
 }
 
-const EXECUTE_CODE: &str = "Run a program in a sandbox. It calls tools as functions and passes results between them; \
+/// Name of the tool that runs code.
+pub(crate) const EXECUTE_CODE: &str = "execute_code";
+
+const HOW_TO_EXECUTE: &str = "Run a program in a sandbox. It calls tools as functions and passes results between them; \
 only what it prints and `result` (or the last expression) comes back, so filter and loop in code.\n\
 python: from servers.git import git_log; git_log(repo_path='.') (or await git_log.aio(...))\n\
 typescript: import { git_log } from \"servers/git\"; await git_log({...})\n\
@@ -109,6 +112,14 @@ fn object(properties: &Value, required: &[&str]) -> Value {
     json!({ "type": "object", "properties": properties, "required": required })
 }
 
+/// Changes the input schema of `execute_code` for callers whose executions cannot be resumed.
+pub(crate) fn leave_out_resume(schema: &mut Value) {
+    if let Some(properties) = schema["properties"].as_object_mut() {
+        properties.remove("resume");
+    }
+    schema["required"] = json!(["code"]);
+}
+
 fn execute_code(profile: Profile) -> Definition {
     let defaults = Limits::default();
     let input = object(
@@ -120,8 +131,9 @@ fn execute_code(profile: Profile) -> Definition {
             "memory_mb": { "type": "integer", "default": defaults.memory_mb },
             "session": { "type": "string", "description": "any name: keeps variables for the next call" },
             "description": typed("string"),
+            "resume": { "type": "string", "description": "ID of a failed execution: runs it, or `code`, again without repeating its calls" },
         }),
-        &["code"],
+        &[],
     );
     let output = match profile {
         Profile::Full => json!({
@@ -155,8 +167,8 @@ fn execute_code(profile: Profile) -> Definition {
         }),
     };
     Definition {
-        name: "execute_code",
-        description: EXECUTE_CODE,
+        name: EXECUTE_CODE,
+        description: HOW_TO_EXECUTE,
         input,
         output: Some(output),
         effect: Effect::Anything,

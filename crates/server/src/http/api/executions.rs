@@ -71,7 +71,7 @@ async fn execute(
     Asked(running): Asked<Running>,
     Body(wanted): Body<CodeRequest>,
 ) -> Result<Json<Ran>, ApiError> {
-    let mut request = wanted.into_request(&app.frontend.of_user(&user)).map_err(ApiError::invalid)?;
+    let mut request = wanted.into_request(&app.frontend.of_user(&user)).await.map_err(ApiError::invalid)?;
     if running.approvals == OnQuestion::Wait {
         request.approver = app.questions.approver(&user, None);
     }
