@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use coracle_accounts::People;
-use coracle_models::{ModelAnswer, ModelError, ModelEvent, ModelProvider, ModelRequest};
+use coracle_models::{Item, ModelAnswer, ModelError, ModelEvent, ModelProvider, ModelRequest};
 use coracle_store::Day;
 use coracle_types::UserId;
 use std::sync::Arc;
@@ -64,6 +64,11 @@ impl Limited {
     }
 }
 
+/// About how many tokens items have, by their length as JSON.
+fn estimate(items: &[Item]) -> u64 {
+    serde_json::to_vec(items).map_or(0, |text| text.len() as u64 / 4)
+}
+
 /// The time until the next day in UTC.
 fn rest_of_day(now: SystemTime) -> Duration {
     let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -79,7 +84,11 @@ impl ModelProvider for Limited {
     async fn ask(&self, request: &ModelRequest, events: &mpsc::Sender<ModelEvent>) -> Result<ModelAnswer, ModelError> {
         self.check(SystemTime::now()).await?;
         let answer = self.provider.ask(request, events).await?;
-        let tokens = answer.usage.input_tokens.saturating_add(answer.usage.output_tokens);
+        let tokens = match answer.usage.input_tokens.saturating_add(answer.usage.output_tokens) {
+            // A provider that does not say how many there were must not make the limit void.
+            0 => estimate(&request.items) + estimate(&answer.items) + request.instructions.len() as u64 / 4,
+            counted => counted,
+        };
         if let Err(error) = self.people.store().add_tokens(&self.user, Day::of(SystemTime::now()), tokens).await {
             tracing::error!(user = %self.user, tokens, %error, "cannot count the tokens of a user");
         }
@@ -103,9 +112,9 @@ mod tests {
     use std::time::{Duration, UNIX_EPOCH};
     use tokio::sync::mpsc;
 
-    /// Each answer takes 600 tokens.
+    /// Each answer takes so many tokens; the provider does not count 0.
     #[derive(Debug)]
-    struct Talker;
+    struct Talker(u64);
 
     #[async_trait]
     impl ModelProvider for Talker {
@@ -114,7 +123,7 @@ mod tests {
         }
 
         async fn ask(&self, _: &ModelRequest, _: &mpsc::Sender<ModelEvent>) -> Result<ModelAnswer, ModelError> {
-            let usage = Usage { input_tokens: 500, output_tokens: 100, ..Usage::default() };
+            let usage = Usage { input_tokens: self.0, ..Usage::default() };
             Ok(ModelAnswer { items: Vec::new(), stop: StopReason::End, usage })
         }
 
@@ -126,7 +135,8 @@ mod tests {
     #[tokio::test]
     async fn requests_beyond_the_limit_of_the_day_are_refused() {
         let people = People::new(Arc::new(MemoryStore::new()));
-        let of = |name: &str, limit| within_daily_tokens(Arc::new(Talker), &people, &UserId::new(name).unwrap(), limit);
+        let of =
+            |name: &str, limit| within_daily_tokens(Arc::new(Talker(600)), &people, &UserId::new(name).unwrap(), limit);
         let (events, _) = mpsc::channel(1);
         let request = ModelRequest::default();
         let ann = of("ann", Some(1_000));
@@ -140,6 +150,17 @@ mod tests {
         for other in [of("bob", Some(1_000)), of("ann", Some(1_201)), of("ann", None)] {
             other.ask(&request, &events).await.unwrap();
         }
+    }
+
+    #[tokio::test]
+    async fn tokens_that_the_provider_does_not_count_are_estimated() {
+        let people = People::new(Arc::new(MemoryStore::new()));
+        let ann = within_daily_tokens(Arc::new(Talker(0)), &people, &UserId::new("ann").unwrap(), Some(1_000));
+        let (events, _) = mpsc::channel(1);
+        let request = ModelRequest { instructions: "x".repeat(4_000), ..ModelRequest::default() };
+        ann.ask(&request, &events).await.unwrap();
+        let error = ann.ask(&request, &events).await.unwrap_err();
+        assert!(matches!(error, ModelError::RateLimited { .. }), "{error:?}");
     }
 
     #[test]

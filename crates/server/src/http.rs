@@ -38,7 +38,7 @@ use auth_state::AuthState;
 use authentication::RequiredScope;
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{FromRef, Request, State};
+use axum::extract::{DefaultBodyLimit, FromRef, Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
@@ -176,7 +176,9 @@ pub async fn serve_http(
         rate: RateLimit::new(options.requests_per_minute, &frontend.metrics),
         stop: stop.clone(),
     };
-    let guarded = routes(&app, &options.cors_origins).layer(middleware::from_fn_with_state(guard, guard::check));
+    let guarded = routes(&app, &options.cors_origins)
+        .layer(DefaultBodyLimit::max(MAX_BODY))
+        .layer(middleware::from_fn_with_state(guard, guard::check));
     // Probes come from machines that know this one only by its address. They reveal nothing.
     let open = Router::new()
         .route("/health", get(health))

@@ -2,8 +2,8 @@
 //!
 //! Start with [`harness`], which runs the real program as root and as an ordinary user; [`each_user`] makes one test of
 //! each. [`outcome`] and [`place`] build on it, and [`lab`] has an engine in the test process. [`backend_contract`],
-//! [`call_log_contract`] and [`mutation`] are for the crates below the program. What cannot run on a machine calls [`skip::skip`]. Support for a
-//! single test program belongs to that program.
+//! [`call_log_contract`] and [`mutation`] are for the crates below the program. [`terminal`] types at a terminal. What
+//! cannot run on a machine calls [`skip::skip`]. Support for a single test program belongs to that program.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue should panic")]
 
@@ -21,5 +21,6 @@ pub mod outcome;
 pub mod place;
 pub mod servers;
 pub mod skip;
+pub mod terminal;
 pub mod traces;
 pub mod wait;

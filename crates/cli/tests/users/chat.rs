@@ -4,35 +4,10 @@ use crate::playing::{Playing, computes, local_key};
 use crate::site::Site;
 use coracle_scripted_model::{Library, Script, Step};
 use coracle_testing::harness::{As, Coracle};
+use coracle_testing::terminal;
 use serde_json::{Value, json};
 use std::io::Write as _;
-use std::process::{Command, Output, Stdio};
-
-/// Waits for each text and then types; the answer `^C` is the key. Prints the exit status and the output.
-const AT_A_TERMINAL: &str = "
-import json, os, pty, sys
-answers = json.loads(sys.argv[1])
-pid, terminal = pty.fork()
-if pid == 0:
-    os.execv(sys.argv[2], sys.argv[2:])
-shown, seen = b'', 0
-def read():
-    global shown
-    try:
-        more = os.read(terminal, 4096)
-    except OSError:
-        more = b''
-    shown += more
-    return more
-for question, answer in answers:
-    while question.encode() not in shown[seen:] and read():
-        pass
-    seen = shown.find(question.encode(), seen) + len(question)
-    os.write(terminal, answer.encode())
-while read():
-    pass
-print(json.dumps([os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), shown.decode(errors='replace')]))
-";
+use std::process::{Output, Stdio};
 
 fn lab(model: &Playing) -> Coracle {
     let coracle = Coracle::new(As::current());
@@ -49,18 +24,10 @@ fn chat(coracle: &Coracle, arguments: &[&str], typed: &str) -> Output {
 }
 
 fn at_a_terminal(coracle: &Coracle, arguments: &[&str], answers: &[(&str, &str)]) -> (i64, String) {
-    let own = coracle.command();
-    let mut command = Command::new("/usr/bin/python3");
-    command.args(["-c", AT_A_TERMINAL, &serde_json::to_string(answers).unwrap()]);
-    command.arg(own.get_program()).args(own.get_args()).arg("chat").args(arguments).current_dir(coracle.workspace());
-    for (name, value) in own.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
-    let output = command.output().unwrap();
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+    let mut command = coracle.command();
+    command.current_dir(coracle.workspace()).arg("chat").args(arguments);
+    let (status, _, output) = terminal::at_a_terminal(&command, answers);
+    (status, output)
 }
 
 #[test]

@@ -104,6 +104,43 @@ fn users_cannot_reach_files_and_containers_of_others() {
 }
 
 #[test]
+fn files_in_a_request_are_uploaded_if_the_request_is_stored() {
+    let model = Playing::new(reads());
+    let settings = format!("{}execution: {{ limits: {{ file_mb: 1 }} }}\n", model.settings("chat"));
+    let site = Site::with_settings(As::current(), &[], &settings);
+    let client = local_key(&site);
+    let ask = |data: &str, store: bool| {
+        let part = json!({"type": "input_file", "filename": "../sum.csv", "file_data": data});
+        let input = json!([{"role": "user", "content": [part]}]);
+        client.post("/v1/responses", &json!({ "input": input, "store": store }))
+    };
+    // "a,b\n" in base64.
+    for (stored, data) in (1..).zip(["YSxiCg==", "data:text/csv;base64,YSxiCg=="]) {
+        let answer = ask(data, true);
+        assert_eq!((answer.status, listed(&client)), (200, stored), "{}", answer.text());
+    }
+    let id = client.get("/v1/files").json()["data"][0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(client.get(&format!("/v1/files/{id}/content")).text(), "a,b\n");
+    let seen: String = model.model.requests().all().iter().map(|request| request.body.to_string()).collect();
+    assert!(seen.contains("Code can read it at") && seen.contains("-sum.csv"), "{seen}");
+    // The second is larger than a request may be.
+    let [large, too_large] = [1_000_000, 2_100_000].map(|times| "AAAA".repeat(times));
+    for (data, store, status, words) in [
+        ("YSxiCg==", false, 400, "not stored"),
+        ("not base64!", true, 400, "base64"),
+        (&large, true, 413, "file_mb"),
+        (&too_large, true, 413, "longer than 8388608 bytes"),
+    ] {
+        let answer = ask(data, store);
+        let text = answer.text();
+        assert!(answer.status == status && text.contains(words), "{words}: {} {text}", answer.status);
+    }
+    let message = json!([{"role": "user", "content": [{"type": "file", "file": {"file_data": "YSxiCg=="}}]}]);
+    assert_eq!(client.post("/v1/chat/completions", &json!({ "messages": message })).status, 400);
+    assert_eq!(listed(&client), 2);
+}
+
+#[test]
 fn uploads_that_cannot_be_kept_leave_nothing() {
     let model = Playing::new(reads());
     let settings = format!("{}execution: {{ limits: {{ file_mb: 1 }} }}\n", model.settings("chat"));

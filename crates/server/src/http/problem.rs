@@ -92,4 +92,7 @@ pub(crate) enum Refusals {
     /// Unsupported content type of the request body
     #[response(status = 415)]
     Unsupported(Problem),
+    /// Too many requests (`server.requests_per_minute`); see `Retry-After`
+    #[response(status = 429)]
+    TooMany(Problem),
 }

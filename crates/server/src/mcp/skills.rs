@@ -142,12 +142,16 @@ fn add(text: &mut String, title: &str, lines: impl Iterator<Item = String>) {
     let lines: Vec<String> = lines.collect();
     let mut part = String::new();
     let mut left = MAX_PROMPT_TOKENS;
+    let mut bytes_left: usize = lines.iter().map(|line| line.len() + 1).sum();
     for (told, line) in lines.iter().enumerate() {
-        let Some(rest) = left.checked_sub(super::count_tokens(line) + 1) else {
+        // A token has at least one byte, so often there is nothing to count.
+        let tokens = if bytes_left <= left { line.len() } else { super::count_tokens(line) };
+        let Some(rest) = left.checked_sub(tokens + 1) else {
             let _ = writeln!(part, "- and {} more: list_skills, search_skills", lines.len() - told);
             break;
         };
         left = rest;
+        bytes_left -= line.len() + 1;
         let _ = writeln!(part, "{line}");
     }
     if !part.is_empty() {

@@ -2,8 +2,7 @@
 
 use super::SqliteStore;
 use super::rows::count;
-use super::runs::{CONVERSATION, ConversationRow, RUN, RunRow, conversation, run, taken};
-use crate::moment::to_millis;
+use super::runs::{CONVERSATION, ConversationRow, RUN, RunRow, conversation, insert_conversation, run, taken};
 use crate::{ConversationRecord, Conversations, ForkedItem, MAX_PAGE, RunRecord, StoreError, bounds};
 use async_trait::async_trait;
 use coracle_types::{ConversationId, RunId, UserId};
@@ -69,19 +68,7 @@ impl Conversations for SqliteStore {
         let items = bounds::forked_items(items)?;
         let mut writer = self.writer().await?;
         let mut transaction = writer.begin_with("BEGIN IMMEDIATE").await.map_err(&failed)?;
-        sqlx::query(
-            "INSERT INTO conversations (user_id, conversation_id, title, metadata, created_at, changed_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-        )
-        .bind(user.as_str())
-        .bind(fork.id.as_str())
-        .bind(fork.title.as_deref())
-        .bind(metadata)
-        .bind(to_millis(fork.created_at))
-        .bind(to_millis(fork.changed_at))
-        .execute(&mut *transaction)
-        .await
-        .map_err(taken("conversation", fork.id.as_str(), &failed))?;
+        insert_conversation(&mut transaction, user, fork, metadata, &failed).await?;
         for (id, is_output, content) in items {
             sqlx::query(
                 "INSERT INTO items (user_id, item_id, conversation_id, is_output, content) VALUES (?1, ?2, ?3, ?4, ?5)",

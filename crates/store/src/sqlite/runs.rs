@@ -39,19 +39,7 @@ impl Runs for SqliteStore {
         let items = bounds::items(items)?;
         let mut writer = self.writer().await?;
         let mut transaction = writer.begin_with("BEGIN IMMEDIATE").await.map_err(&failed)?;
-        sqlx::query(
-            "INSERT INTO conversations (user_id, conversation_id, title, metadata, created_at, changed_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-        )
-        .bind(user.as_str())
-        .bind(conversation.id.as_str())
-        .bind(conversation.title.as_deref())
-        .bind(metadata)
-        .bind(to_millis(conversation.created_at))
-        .bind(to_millis(conversation.changed_at))
-        .execute(&mut *transaction)
-        .await
-        .map_err(taken("conversation", conversation.id.as_str(), &failed))?;
+        insert_conversation(&mut transaction, user, conversation, metadata, &failed).await?;
         self.insert(&mut transaction, user, &items, Some(&conversation.id), None, false).await?;
         transaction.commit().await.map_err(&failed)?;
         drop(writer);
@@ -525,6 +513,30 @@ impl SqliteStore {
         .map_err(self.failed("begin a step of a run"))?;
         Ok(())
     }
+}
+
+/// Inserts a conversation whose metadata has been checked.
+pub(super) async fn insert_conversation(
+    connection: &mut SqliteConnection,
+    user: &UserId,
+    conversation: &ConversationRecord,
+    metadata: String,
+    failed: &impl Fn(sqlx::Error) -> StoreError,
+) -> Result<(), StoreError> {
+    sqlx::query(
+        "INSERT INTO conversations (user_id, conversation_id, title, metadata, created_at, changed_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    )
+    .bind(user.as_str())
+    .bind(conversation.id.as_str())
+    .bind(conversation.title.as_deref())
+    .bind(metadata)
+    .bind(to_millis(conversation.created_at))
+    .bind(to_millis(conversation.changed_at))
+    .execute(connection)
+    .await
+    .map_err(taken("conversation", conversation.id.as_str(), failed))?;
+    Ok(())
 }
 
 /// Distinguishes IDs that are taken from other errors.

@@ -3,6 +3,7 @@
 use super::chat_answer::{Deltas, Head};
 use super::chat_request::ChatRequest;
 use super::error::OpenAiError;
+use super::file_references::InlineFiles;
 use crate::http::App;
 use crate::http::extract::{Body as JsonBody, Caller};
 use crate::http::problem::ApiError;
@@ -37,7 +38,7 @@ pub(super) async fn complete(
     body: Result<JsonBody<ChatRequest>, ApiError>,
 ) -> Result<Response, OpenAiError> {
     let (Caller(user), JsonBody(mut request)) = (caller?, body?);
-    app.resolve_contents(&user, request.contents()).await?;
+    app.resolve_contents(&user, request.contents(), InlineFiles::Refused).await?;
     let streams = request.stream.unwrap_or_default();
     let includes_usage = request.includes_usage();
     let deltas = Deltas::new(request.coracle.activity);

@@ -1,6 +1,7 @@
 //! `/v1/conversations`: conversations and their items.
 
 use super::error::OpenAiError;
+use super::file_references::InlineFiles;
 use super::responses::ListQuery;
 use super::responses_request::metadata;
 use crate::http::App;
@@ -49,7 +50,7 @@ async fn new_items(app: &App, user: &UserId, mut items: Value) -> Result<Vec<cor
         Value::Array(list) if list.len() > MAX_NEW_ITEMS => {
             return Err(OpenAiError::parameter("items", format!("more than {MAX_NEW_ITEMS} items")));
         }
-        Value::Array(list) => app.resolve_files(user, list).await?,
+        Value::Array(list) => app.resolve_files(user, list, InlineFiles::Kept).await?,
         _ => {}
     }
     let options = InputOptions { allows_image_urls: app.agent.allows_image_urls };

@@ -1,12 +1,15 @@
-//! Uploaded files in the input of a request: `input_file`, `input_image` and `file` parts with a `file_id`.
+//! Files in the input of a request: `input_file`, `input_image` and `file` parts with the `file_id` of an upload, and
+//! `input_file` and `file` parts with the file itself, which is uploaded.
 
 use super::error::OpenAiError;
+use super::files;
 use super::stored_file::{self, StoredFile};
 use crate::http::App;
 use crate::http::problem::ApiError;
 use crate::mcp::with_files;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use coracle_engine::content_type;
 use coracle_types::UserId;
 use serde_json::{Value, json};
@@ -16,23 +19,38 @@ const MAX_REFERENCES: usize = 100;
 /// Maximum size of the images in one request that are read from files, in bytes.
 const MAX_IMAGE_BYTES: u64 = 16 << 20;
 
-/// Where a part refers to a file.
+/// Whether files that a request contains may be written into the workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reference {
-    /// A file, which code reads.
-    File,
-    /// An image, which the model sees.
-    Image,
+pub(super) enum InlineFiles {
+    /// They are uploaded.
+    Kept,
+    /// They are refused, because nothing of the request may be stored.
+    Refused,
+}
+
+/// Where a part refers to a file, or contains one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reference<'a> {
+    /// An uploaded file, which code reads.
+    File(&'a str),
+    /// An uploaded image, which the model sees.
+    Image(&'a str),
+    /// A file in base64, perhaps as a `data:` address.
+    Inline { name: &'a str, data: &'a str },
 }
 
 /// The reference of a content part, if it is one.
-fn reference(part: &Value) -> Option<(Reference, &str)> {
-    let id = |pointer: &str| part.pointer(pointer).and_then(Value::as_str);
-    match part.get("type").and_then(Value::as_str)? {
-        "input_file" => id("/file_id").map(|id| (Reference::File, id)),
-        "file" => id("/file/file_id").map(|id| (Reference::File, id)),
-        "input_image" => id("/file_id").map(|id| (Reference::Image, id)),
-        _ => None,
+fn reference(part: &Value) -> Option<Reference<'_>> {
+    let inner = match part.get("type").and_then(Value::as_str)? {
+        "input_image" => return part.get("file_id").and_then(Value::as_str).map(Reference::Image),
+        "input_file" => part,
+        "file" => part.get("file")?,
+        _ => return None,
+    };
+    let field = |name: &str| inner.get(name).and_then(Value::as_str);
+    match field("file_id") {
+        Some(id) => Some(Reference::File(id)),
+        None => field("file_data").map(|data| Reference::Inline { name: field("filename").unwrap_or_default(), data }),
     }
 }
 
@@ -44,7 +62,12 @@ struct Left {
 
 impl App {
     /// Replaces references to uploaded files in items by parts that a model understands.
-    pub(super) async fn resolve_files(&self, user: &UserId, items: &mut [Value]) -> Result<(), OpenAiError> {
+    pub(super) async fn resolve_files(
+        &self,
+        user: &UserId,
+        items: &mut [Value],
+        inline: InlineFiles,
+    ) -> Result<(), OpenAiError> {
         let mut contents = Vec::new();
         for item in items.iter_mut().filter_map(Value::as_object_mut) {
             for (name, value) in item {
@@ -53,22 +76,36 @@ impl App {
                 }
             }
         }
-        self.resolve_contents(user, contents).await
+        self.resolve_contents(user, contents, inline).await
     }
 
     /// The same for contents: each is a text, or a list of parts.
-    pub(super) async fn resolve_contents(&self, user: &UserId, contents: Vec<&mut Value>) -> Result<(), OpenAiError> {
+    pub(super) async fn resolve_contents(
+        &self,
+        user: &UserId,
+        contents: Vec<&mut Value>,
+        inline: InlineFiles,
+    ) -> Result<(), OpenAiError> {
+        let frontend = self.frontend.of_user(user);
         let mut left = Left { references: MAX_REFERENCES, image_bytes: MAX_IMAGE_BYTES };
         for content in contents {
             for part in content.as_array_mut().into_iter().flatten() {
-                let Some((kind, id)) = reference(part) else { continue };
+                let Some(reference) = reference(part) else { continue };
                 left.references = left.references.checked_sub(1).ok_or_else(|| {
                     OpenAiError::invalid(format!("the request has more than {MAX_REFERENCES} references to files"))
                 })?;
-                let file = stored_file::find(&self.frontend.of_user(user), id).await?;
-                *part = match kind {
-                    Reference::File => text(&file),
-                    Reference::Image => self.image(user, &file, &mut left.image_bytes).await?,
+                *part = match reference {
+                    Reference::File(id) => text(&stored_file::find(&frontend, id).await?),
+                    Reference::Image(id) => {
+                        let file = stored_file::find(&frontend, id).await?;
+                        self.image(user, &file, &mut left.image_bytes).await?
+                    }
+                    Reference::Inline { .. } if inline == InlineFiles::Refused => {
+                        let message = "cannot be used in a request that is not stored, because the file would be \
+                                       written into the workspace; upload it to /v1/files, or set `store`";
+                        return Err(OpenAiError::parameter("file_data", message));
+                    }
+                    Reference::Inline { name, data } => text(&files::store(&frontend, name, decoded(data)?).await?),
                 };
             }
         }
@@ -89,6 +126,16 @@ impl App {
         }
         Ok(json!({"type": "input_image", "image_url": format!("data:{mime};base64,{}", STANDARD.encode(bytes))}))
     }
+}
+
+/// The content of a file that a request contains.
+fn decoded(data: &str) -> Result<Bytes, OpenAiError> {
+    let coded = match data.strip_prefix("data:") {
+        Some(address) => address.split_once(";base64,").map(|(_, coded)| coded),
+        None => Some(data),
+    };
+    let bytes = coded.and_then(|coded| STANDARD.decode(coded.trim_end()).ok());
+    bytes.map(Bytes::from).ok_or_else(|| OpenAiError::parameter("file_data", "must be base64, or `data:…;base64,…`"))
 }
 
 /// What a model has to know about a file.

@@ -15,6 +15,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use axum::routing::get;
 use axum::{Json, Router};
+use bytes::Bytes;
 use coracle_engine::{Existing, Listed};
 use coracle_types::UserId;
 use futures::stream;
@@ -39,6 +40,24 @@ fn frontend(app: &App, user: &UserId) -> Frontend {
     app.frontend.of_user(user)
 }
 
+/// Fails if there are too many files to list.
+async fn has_room(frontend: &Frontend) -> Result<(), ApiError> {
+    if stored_file::all(frontend).await?.1 {
+        let message = format!("the folder {FOLDER} of the workspace has too many files: delete some of them");
+        return Err(ApiError::new(StatusCode::INSUFFICIENT_STORAGE, "too_many_files", message));
+    }
+    Ok(())
+}
+
+/// Stores a file that a request contains.
+pub(super) async fn store(frontend: &Frontend, name: &str, content: Bytes) -> Result<StoredFile, ApiError> {
+    has_room(frontend).await?;
+    let file = StoredFile::new(name, DEFAULT_PURPOSE)?;
+    let upload = Upload { path: file.path(), length: Some(content.len() as u64), existing: Existing::Keep };
+    let bytes = upload::write(frontend, upload, stream::once(std::future::ready(Ok(content)))).await?.bytes;
+    Ok(StoredFile { bytes, ..file })
+}
+
 async fn create(
     State(app): State<App>,
     caller: Result<Caller, ApiError>,
@@ -47,10 +66,7 @@ async fn create(
 ) -> Result<Json<Value>, OpenAiError> {
     let Caller(user) = caller?;
     let frontend = frontend(&app, &user);
-    if stored_file::all(&frontend).await?.1 {
-        let message = format!("the folder {FOLDER} of the workspace has too many files: delete some of them");
-        return Err(ApiError::new(StatusCode::INSUFFICIENT_STORAGE, "too_many_files", message).into());
-    }
+    has_room(&frontend).await?;
     let mut multipart = Multipart::new(&headers, body)?;
     let mut purpose = None;
     let mut written: Option<StoredFile> = None;

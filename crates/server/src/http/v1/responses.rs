@@ -4,6 +4,7 @@ use super::approvals;
 use super::chat::check_names;
 use super::error::OpenAiError;
 use super::event_stream::{self, Wanted};
+use super::file_references::InlineFiles;
 use super::responses_request::ResponsesRequest;
 use crate::http::App;
 use crate::http::extract::{Asked, Body as JsonBody, Caller};
@@ -48,7 +49,8 @@ async fn create(
     let before = if request.has_thread() { Before::Stored } else { Before::Sent };
     let answers = take_answers(&mut request.input, before)?;
     if let Value::Array(items) = &mut request.input {
-        app.resolve_files(&user, items).await?;
+        let inline = if request.store == Some(false) { InlineFiles::Refused } else { InlineFiles::Kept };
+        app.resolve_files(&user, items, inline).await?;
     }
     let options = InputOptions { allows_image_urls: app.agent.allows_image_urls };
     let input = app.runs.read_input(&user, &request.input, options).await?;
@@ -220,7 +222,7 @@ impl App {
     async fn whole_input(&self, user: &UserId, mut request: ResponsesRequest) -> Result<Vec<Item>, OpenAiError> {
         let mut input = std::mem::take(&mut request.input);
         if let Value::Array(items) = &mut input {
-            self.resolve_files(user, items).await?;
+            self.resolve_files(user, items, InlineFiles::Refused).await?;
         }
         let mut items = if input.is_null() {
             Vec::new()

@@ -30,7 +30,7 @@ pub(super) struct ResponsesRequest {
     #[serde(default)]
     background: Option<bool>,
     #[serde(default)]
-    store: Option<bool>,
+    pub(super) store: Option<bool>,
     #[serde(default)]
     previous_response_id: Option<String>,
     #[serde(default)]
