@@ -367,7 +367,7 @@ fn prune(folder: &Path, most_files: usize, most_bytes: u64) {
             Some((known.modified().ok()?, entry.path(), known.len() / known.nlink().max(1)))
         })
         .collect();
-    found.sort_by(|one, other| other.0.cmp(&one.0));
+    found.sort_by_key(|(changed, ..)| std::cmp::Reverse(*changed));
     let mut bytes = 0;
     for (place, (_, path, length)) in found.into_iter().enumerate() {
         bytes += length;

@@ -20,7 +20,7 @@ use crate::request::{CallLogging, Request};
 use crate::run::{Context, Ran, run};
 use crate::sandboxes::Sandboxes;
 use crate::sessions::{Checkpoints, Live, Sessions};
-use crate::tools::Tools;
+use crate::tools::{CallsOf, Tools};
 use crate::under_way::{Open, UnderWay, stopped};
 use crate::verdict::Ending;
 use crate::workspace::Workspaces;
@@ -394,10 +394,10 @@ impl Executor {
     fn calls(&self, request: &Request, facts: &Facts) -> Arc<dyn HostCalls> {
         let task = facts.task.as_ref().map(|task| task.place.clone());
         let checkpoints = Checkpoints::new(Arc::clone(&self.parts.sessions), task, Arc::clone(&request.calls));
-        let Facts { id, clock, ledger, tools, .. } = facts;
-        let (log, inventory) = (facts.log.as_ref().map(Log::calls), tools.inventory.as_ref());
-        let others = Arc::new(checkpoints);
-        let calls = self.parts.tools.answering(request, id, clock, ledger, log.as_ref(), inventory, others);
+        let Facts { id, clock, ledger, tools, log, .. } = facts;
+        let log = log.as_ref().map(Log::calls);
+        let calls_of = CallsOf { execution: id, clock, ledger, log: log.as_ref() };
+        let calls = self.parts.tools.answering(request, calls_of, tools.inventory.as_ref(), Arc::new(checkpoints));
         match &facts.tape {
             Some(tape) => tape.around(calls),
             None => calls,

@@ -34,6 +34,15 @@ pub(crate) struct Known {
     pub(crate) inventory: Option<Arc<Inventory>>,
 }
 
+/// The execution that makes calls.
+#[derive(Clone, Copy)]
+pub(crate) struct CallsOf<'a> {
+    pub(crate) execution: &'a ExecutionId,
+    pub(crate) clock: &'a Clock,
+    pub(crate) ledger: &'a Ledger,
+    pub(crate) log: Option<&'a Arc<dyn CallLog>>,
+}
+
 impl Tools {
     pub(crate) fn new(toolbox: Option<Arc<Toolbox>>) -> Self {
         Self { toolbox }
@@ -69,13 +78,11 @@ impl Tools {
     pub(crate) fn answering(
         &self,
         request: &Request,
-        execution: &ExecutionId,
-        clock: &Clock,
-        ledger: &Ledger,
-        log: Option<&Arc<dyn CallLog>>,
+        calls_of: CallsOf<'_>,
         inventory: Option<&Arc<Inventory>>,
         others: Arc<dyn HostCalls>,
     ) -> Arc<dyn HostCalls> {
+        let CallsOf { execution, clock, ledger, log } = calls_of;
         let recording =
             log.map(|log| Arc::new(Recording::new(Arc::clone(log), ledger.clone(), request.cancel.clone())));
         let recorded = |calls: Arc<dyn HostCalls>| match &recording {
