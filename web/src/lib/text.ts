@@ -43,7 +43,27 @@ export const text = {
     stopping: 'Stopping…',
     model: 'Model',
     hint: 'Enter sends, Shift+Enter starts a new line',
-    busy: 'You can write while the agent works, and send when it is done.',
+    busy: 'Enter queues, Ctrl+Enter steers',
+    queue: 'Queue',
+    queueTitle: 'Send when the run has ended (Enter)',
+    steer: 'Steer',
+    steerTitle: 'Send to the run at its next step (Ctrl+Enter)',
+  },
+
+  queue: {
+    title: 'Queue',
+    note: 'Sent one after the other when the run has ended.',
+    held: 'Paused. These messages are not sent until you say so.',
+    send: 'Send now',
+    resume: 'Resume',
+    clear: 'Remove all',
+    edit: 'Edit queued message',
+    field: 'Queued message',
+    up: 'Move up',
+    down: 'Move down',
+    remove: 'Remove from the queue',
+    steer: 'Steer: send to the run now',
+    added: (number: number) => (number === 1 ? 'Queued. 1 message waits.' : `Queued. ${count(number)} messages wait.`),
   },
 
   chat: {
@@ -51,6 +71,7 @@ export const text = {
     agent: 'Agent',
     log: 'Messages',
     working: 'Working…',
+    steering: 'The agent reads this at its next step.',
     latest: 'Jump to the latest message',
     earlier: 'Show earlier messages',
     stopped: 'Stopped.',
@@ -203,7 +224,8 @@ export const text = {
   keys: {
     title: 'Keyboard shortcuts',
     list: [
-      ['Enter', 'Send the message'],
+      ['Enter', 'Send the message; during a run, queue it'],
+      ['Ctrl + Enter', 'Steer: send the message to the run at its next step'],
       ['Shift + Enter', 'New line'],
       ['/', 'Write a message'],
       ['Ctrl + Alt + N', 'New conversation'],

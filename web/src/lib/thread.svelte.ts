@@ -5,6 +5,7 @@ import { ApiError, get, messageOf, part, post } from './api';
 import { CodeEntry, type Entry, NoteEntry, UserEntry } from './entries.svelte';
 import * as history from './history';
 import { type Item, taken } from './items';
+import { Queue } from './queue.svelte';
 import { session } from './session.svelte';
 import { type FirstEvents, type RunEvent, follow, start } from './stream';
 import { text } from './text';
@@ -19,6 +20,10 @@ type Response = {
   coracle?: { ended?: string; message?: string | null } | null;
 };
 type Items = { data: Item[]; has_more: boolean; last_id: string | null };
+
+/** Tabs tell each other which runs they have started. */
+type Started = { conversation: string; run: string };
+const CHANNEL = 'coracle.runs';
 
 /** Number of items that are loaded at once. */
 const PAGE = 50;
@@ -41,15 +46,26 @@ export class Thread {
   /** Why the conversation cannot be shown or continued. */
   problem = $state('');
   isMissing = $state(false);
+  /** Messages for the run that no step has got yet. */
+  steering = $state.raw<{ id: string; text: string }[]>([]);
+  /** Messages for the runs after this one. */
+  readonly queue = new Queue();
   /** Counts changes, for views that follow the end. */
   version = $state(0);
 
+  #channel = new BroadcastChannel(CHANNEL);
   #close: (() => void) | null = null;
   #oldest: string | null = null;
   #added = 0;
   /** IDs of entries of the run that are not finished. */
   #open = new Set<string>();
   #isDiscarded = false;
+
+  constructor() {
+    this.#channel.onmessage = ({ data }: MessageEvent<Started>) => {
+      if (data.conversation === this.id && data.run !== this.run && !this.isStarting) void this.#reopen(this.id);
+    };
+  }
 
   get isBusy(): boolean {
     return this.run !== null || this.isStarting;
@@ -59,10 +75,13 @@ export class Thread {
   async open(id: string): Promise<void> {
     this.id = id;
     this.isLoading = true;
+    this.queue.attach(id);
     try {
       const [{ title, run }] = await Promise.all([history.show(id), this.earlier()]);
       this.title = title;
       if (run) await this.#found(run);
+      // The run ended while nobody was here, so the user decides about the rest.
+      if (!this.run && this.queue.messages.length > 0) this.queue.isHeld = true;
     } catch (error) {
       this.isMissing = error instanceof ApiError && error.status === 404;
       this.problem = this.isMissing ? text.chat.missing : messageOf(error);
@@ -78,10 +97,11 @@ export class Thread {
     const page = await get<Items>(`/v1/conversations/${part(this.id ?? '')}/items?${query}`);
     let older: Entry[] = [];
     for (const item of page.data.reverse()) older = taken(older, item);
+    const later = this.#oldest ? this.entries : [];
     this.#oldest = page.last_id ?? this.#oldest;
     this.hasEarlier = page.has_more;
-    const known = new Set(this.entries.map((entry) => entry.id));
-    this.entries = [...older.filter((entry) => !known.has(entry.id)), ...this.entries];
+    const known = new Set(later.map((entry) => entry.id));
+    this.entries = [...older.filter((entry) => !known.has(entry.id)), ...later];
     this.version += 1;
   }
 
@@ -94,6 +114,17 @@ export class Thread {
       // The run may have been deleted; the conversation can be read without it.
       if (!(error instanceof ApiError) || error.status !== 404) throw error;
     }
+  }
+
+  /** Shows the conversation as the server has it, with the run that another tab or device has started. */
+  async #reopen(id: string): Promise<void> {
+    this.#close?.();
+    this.#close = null;
+    this.run = null;
+    this.#oldest = null;
+    this.steering = [];
+    this.ending = null;
+    await this.open(id);
   }
 
   /** Sends a message; without one, the agent goes on with what it has. Returns whether it was accepted. */
@@ -112,6 +143,7 @@ export class Thread {
       if (!this.id) {
         this.title = history.titleOf(message);
         this.id = await history.create(this.title);
+        this.queue.attach(this.id);
       }
       const { run, ...begun } = await start({
         ...(model ? { model } : {}),
@@ -121,20 +153,57 @@ export class Thread {
         coracle: { events: true },
       });
       this.usage = null;
+      this.#channel.postMessage({ conversation: this.id, run } satisfies Started);
       this.#follow(run, begun);
       return true;
     } catch (error) {
       this.entries = before;
       this.problem = messageOf(error);
+      if (this.id && isLocked(error)) await this.#reopen(this.id);
       return false;
     } finally {
       this.isStarting = false;
     }
   }
 
+  /** Sends the next message of the queue. */
+  async next(): Promise<void> {
+    if (this.isBusy) return;
+    const message = this.queue.take();
+    if (!message || (await this.send(message.text, session.model))) return;
+    // If another tab has started a run meanwhile, the message is sent after it.
+    const isLate = this.run !== null;
+    if (isLate) this.problem = '';
+    this.queue.putBack(message, !isLate);
+  }
+
+  /** Sends a message to the run that is under way. Returns whether it was accepted. */
+  async steer(message: string): Promise<boolean> {
+    if (!this.run || !this.id) return false;
+    this.#added += 1;
+    const waiting = { id: `new-${this.#added}`, text: message };
+    this.problem = '';
+    this.steering = [...this.steering, waiting];
+    try {
+      await post(`/api/conversations/${part(this.id)}/steer`, { text: message });
+      return true;
+    } catch (error) {
+      this.steering = this.steering.filter((one) => one !== waiting);
+      // The run has just ended: the message is sent next.
+      if (error instanceof ApiError && error.status === 409) {
+        this.queue.addFirst(message);
+        if (!this.isBusy) void this.next();
+        return true;
+      }
+      this.problem = messageOf(error);
+      return false;
+    }
+  }
+
   async stop(): Promise<void> {
     if (!this.run || this.isStopping) return;
     this.isStopping = true;
+    this.queue.hold();
     try {
       await post(`/v1/responses/${part(this.run)}/cancel`);
     } catch (error) {
@@ -146,6 +215,8 @@ export class Thread {
   /** Stops listening. The run goes on. */
   discard(): void {
     this.#isDiscarded = true;
+    this.queue.discard();
+    this.#channel.close();
     this.#close?.();
     this.#close = null;
   }
@@ -166,6 +237,7 @@ export class Thread {
         this.isConnected = isConnected;
         if (!isConnected) void session.check();
       },
+      isNeeded: () => this.queue.isActive && this.queue.isSender,
     };
     this.#close = follow(run, listener, begun);
   }
@@ -207,6 +279,9 @@ export class Thread {
         if (entry?.progress === 'running') entry.text += String(event.delta);
         break;
       }
+      case 'response.coracle.steered':
+        this.#steered(event.item as Item);
+        break;
       case 'response.completed':
       case 'response.incomplete':
       case 'response.failed':
@@ -222,7 +297,18 @@ export class Thread {
     }
   }
 
+  /** The model gets a message that was sent to the run, here or elsewhere. */
+  #steered(item: Item): void {
+    const before = this.entries.length;
+    this.entries = taken(this.entries, item);
+    const entry = this.entries.at(-1);
+    if (this.entries.length === before || entry?.kind !== 'user') return;
+    const place = this.steering.findIndex((one) => one.text === entry.text);
+    if (place >= 0) this.steering = this.steering.filter((_, index) => index !== place);
+  }
+
   #ended(response: Response): void {
+    const wasFollowed = this.run !== null;
     this.#close?.();
     this.#close = null;
     this.run = null;
@@ -242,9 +328,17 @@ export class Thread {
     const kinds = { cancelled: 'stopped', failed: 'failed', incomplete: 'incomplete' } as const;
     const kind = kinds[response.status as keyof typeof kinds];
     this.ending = kind ? { kind, message } : null;
+    // Messages that no step has got stay in the conversation.
+    this.entries = [...this.entries, ...this.steering.map((one) => new UserEntry(one.id, one.text, []))];
+    this.steering = [];
     this.version += 1;
+    if (kind) this.queue.hold();
+    else if (wasFollowed && this.queue.isActive && this.queue.isSender) void this.next();
   }
 }
+
+/** Whether another run is under way in the conversation. */
+const isLocked = (error: unknown): boolean => error instanceof ApiError && error.code === 'conversation_locked';
 
 /** Joins successive pieces of the same text, so that each frame parses it once. */
 function joined(events: RunEvent[]): RunEvent[] {

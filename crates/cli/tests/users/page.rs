@@ -67,6 +67,11 @@ fn library() -> Library {
     let computes = [vec![Step::text("I draw it."), code(COMPUTES)], vec![Step::text("The chart is ready.")]];
     let fails = [vec![Step::status_times(400, 1), Step::text("It works now.")]];
     let hostile = [vec![code(HOSTILE)], vec![Step::text("Done.")]];
+    let steps = [
+        vec![Step::text("I begin."), Step::gate("steps"), code("print('a step')")],
+        vec![Step::text("I have heard: {{user}}")],
+    ];
+    let waits = [vec![Step::text("I wait."), Step::gate("afar"), Step::text(" It is open.")]];
     Library { default: Some("echo".to_owned()), ..Library::default() }
         .with("echo", Script::new([vec![Step::text("{{user}}")]]))
         .with("boats", Script::new([boats]).says("Tell me about boats"))
@@ -74,6 +79,8 @@ fn library() -> Library {
         .with("fails", Script::new(fails).says("Fail"))
         .with("runs", Script::new([vec![code(RUNS)], vec![Step::text("Over.")]]).says("Run for ever"))
         .with("hostile", Script::new(hostile).says("Show hostile output"))
+        .with("steps", Script::new(steps).says("Work in steps"))
+        .with("waits", Script::new(waits).says("Wait for the gate"))
         .with("one", cancels(1007))
         .with("other", cancels(1008))
 }
@@ -137,6 +144,11 @@ fn a_conversation_lives_in_the_page() {
 #[test]
 fn runs_are_stopped_and_calls_approved() {
     play("control.mjs");
+}
+
+#[test]
+fn messages_are_queued_or_sent_to_the_run() {
+    play("queue.mjs");
 }
 
 #[test]
