@@ -1,4 +1,4 @@
-// Conversations that are not open, but have messages to send when their run ends.
+// Conversations that are not open, but have messages to send when their run ends, or are opened next.
 
 import type { Thread } from './thread.svelte';
 
@@ -14,16 +14,20 @@ export class KeptThreads {
       thread.discard();
       return;
     }
+    this.keep(thread);
+  }
+
+  keep(thread: Thread): void {
     this.#threads.push(thread);
     while (this.#threads.length > MAX_KEPT) this.#threads.shift()?.discard();
   }
 
-  /** The conversation with this ID, if it is still at work. */
+  /** The conversation with this ID, if it is at work or says why it is not. */
   comeBack(id: string): Thread | null {
     const found = this.#threads.find((thread) => thread.id === id);
     if (!found) return null;
     this.#threads = this.#threads.filter((thread) => thread !== found);
-    if (found.isBusy) return found;
+    if (found.isBusy || found.problem) return found;
     found.discard();
     return null;
   }

@@ -53,7 +53,7 @@ export const text = {
   queue: {
     title: 'Queue',
     note: 'Sent one after the other when the run has ended.',
-    held: 'Paused. These messages are not sent until you say so.',
+    held: 'Paused until you send it.',
     send: 'Send now',
     resume: 'Resume',
     clear: 'Remove all',
@@ -80,12 +80,21 @@ export const text = {
     reconnecting: 'Connection lost. Reconnecting… The run goes on.',
     finished: 'The answer is complete.',
     compacted: 'Earlier messages were shortened to fit into the context of the model.',
-    resend: 'Edit and send again',
     missing: 'This conversation does not exist, or is not yours.',
     usage: (input: number, output: number, cached: number) =>
       `${count(input)} tokens in${cached ? ` (${count(cached)} cached)` : ''}, ${count(output)} out`,
     copyAnswer: 'Copy answer',
     image: 'Image in the message',
+  },
+
+  branch: {
+    edit: 'Edit and send again',
+    field: 'Edited message',
+    note: 'Starts a new conversation with everything before this message. This one stays.',
+    send: 'Send as a branch',
+    related: 'Branches',
+    of: 'Branch of',
+    branches: (number: number) => (number === 1 ? 'Branch:' : 'Branches:'),
   },
 
   reasoning: { running: 'Thinking…', done: 'Reasoning' },

@@ -1,6 +1,7 @@
 // One conversation: its items, and the run that works in it.
 
 import { fromEvent } from './artifacts';
+import { type Relatives, relatives } from './branches';
 import { ApiError, get, messageOf, part, post } from './api';
 import { CodeEntry, type Entry, NoteEntry, UserEntry } from './entries.svelte';
 import * as history from './history';
@@ -31,6 +32,7 @@ const PAGE = 50;
 export class Thread {
   id = $state<string | null>(null);
   title = $state('');
+  relatives = $state.raw<Relatives>({ origin: null, branches: [] });
   entries = $state.raw<Entry[]>([]);
   /** Whether older items can be loaded. */
   hasEarlier = $state(false);
@@ -77,8 +79,9 @@ export class Thread {
     this.isLoading = true;
     this.queue.attach(id);
     try {
-      const [{ title, run }] = await Promise.all([history.show(id), this.earlier()]);
+      const [{ title, run, metadata }] = await Promise.all([history.show(id), this.earlier()]);
       this.title = title;
+      this.relatives = relatives(metadata);
       if (run) await this.#found(run);
       // The run ended while nobody was here, so the user decides about the rest.
       if (!this.run && this.queue.messages.length > 0) this.queue.isHeld = true;
@@ -127,8 +130,8 @@ export class Thread {
     await this.open(id);
   }
 
-  /** Sends a message; without one, the agent goes on with what it has. Returns whether it was accepted. */
-  async send(message: string, model: string): Promise<boolean> {
+  /** Sends a message with images; without one, the agent goes on with what it has. Returns whether it was accepted. */
+  async send(message: string, model: string, images: string[] = []): Promise<boolean> {
     if (this.isBusy) return false;
     this.isStarting = true;
     this.problem = '';
@@ -136,7 +139,7 @@ export class Thread {
     const before = this.entries;
     if (message) {
       this.#added += 1;
-      this.entries = [...before, new UserEntry(`new-${this.#added}`, message, [])];
+      this.entries = [...before, new UserEntry(`new-${this.#added}`, message, images)];
       this.version += 1;
     }
     try {
@@ -147,7 +150,7 @@ export class Thread {
       }
       const { run, ...begun } = await start({
         ...(model ? { model } : {}),
-        input: message ? [{ role: 'user', content: message }] : [],
+        input: message ? [{ role: 'user', content: contentOf(message, images) }] : [],
         conversation: this.id,
         background: true,
         coracle: { events: true },
@@ -336,6 +339,12 @@ export class Thread {
     else if (wasFollowed && this.queue.isActive && this.queue.isSender) void this.next();
   }
 }
+
+/** The content of a message as the API takes it. */
+const contentOf = (message: string, images: string[]): object[] => [
+  { type: 'input_text', text: message },
+  ...images.map((address) => ({ type: 'input_image', detail: 'auto', image_url: address })),
+];
 
 /** Whether another run is under way in the conversation. */
 const isLocked = (error: unknown): boolean => error instanceof ApiError && error.code === 'conversation_locked';

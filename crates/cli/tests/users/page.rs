@@ -152,6 +152,11 @@ fn messages_are_queued_or_sent_to_the_run() {
 }
 
 #[test]
+fn edited_messages_start_branches() {
+    play("branch.mjs");
+}
+
+#[test]
 fn hostile_content_runs_nothing_and_sends_nothing() {
     play("hostile.mjs");
 }
