@@ -58,6 +58,13 @@ export async function titleFor(id: string): Promise<string> {
   return shownTitle(await get<Conversation>(`/api/conversations/${part(id)}`));
 }
 
+/** Formats of files in which a conversation can be saved. */
+export const FORMATS = ['markdown', 'json', 'ipynb'] as const;
+export type Format = (typeof FORMATS)[number];
+
+export const exportAddress = (id: string, format: Format): string =>
+  `/api/conversations/${part(id)}/export?format=${format}`;
+
 export async function rename(id: string, title: string): Promise<void> {
   await call('PATCH', `/api/conversations/${part(id)}`, { title });
 }

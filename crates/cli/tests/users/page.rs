@@ -157,6 +157,11 @@ fn edited_messages_start_branches() {
 }
 
 #[test]
+fn conversations_are_exported_and_forked() {
+    play("export.mjs");
+}
+
+#[test]
 fn hostile_content_runs_nothing_and_sends_nothing() {
     play("hostile.mjs");
 }
