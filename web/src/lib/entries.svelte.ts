@@ -3,6 +3,7 @@
 import type { Artifact } from './artifacts';
 import { guessed } from './highlight';
 import { Markdown } from './markdown.svelte';
+import type { Message } from './message';
 
 /** How far an entry is. */
 export type Progress = 'running' | 'done' | 'failed' | 'stopped';
@@ -13,8 +14,7 @@ export class UserEntry {
   readonly kind = 'user';
   constructor(
     readonly id: string,
-    readonly text: string,
-    readonly images: string[],
+    readonly message: Message,
   ) {}
 }
 

@@ -70,4 +70,5 @@ export const queueKey = (conversation: string): string => `coracle.queue.${conve
 export function forget(conversation: string): void {
   store(draftKey(conversation), '');
   store(queueKey(conversation), '');
+  store(`coracle.files.${conversation}`, '');
 }

@@ -1,13 +1,14 @@
 // Messages that are sent one after the other when the run has ended. They are kept in the browser, as drafts are.
 
+import type { Message, SentFile } from './message';
 import { queueKey, store, stored } from './preferences.svelte';
 
-export type Queued = { id: string; text: string };
+export type Queued = { id: string; text: string; files: SentFile[] };
 type Stored = { messages: Queued[]; isHeld: boolean };
 
 const isQueued = (value: unknown): value is Queued => {
-  const { id, text } = (value ?? {}) as Partial<Queued>;
-  return typeof id === 'string' && typeof text === 'string';
+  const { id, text, files } = (value ?? {}) as Partial<Queued>;
+  return typeof id === 'string' && typeof text === 'string' && Array.isArray(files);
 };
 
 function parsed(value: string): Stored {
@@ -70,15 +71,15 @@ export class Queue {
     });
   }
 
-  add(text: string): void {
+  add(message: Message): void {
     if (this.messages.length === 0) this.isHeld = false;
-    this.#write([...this.messages, this.#made(text)]);
+    this.#write([...this.messages, this.#made(message)]);
   }
 
   /** Adds a message that is sent before all others. */
-  addFirst(text: string): void {
+  addFirst(message: Message): void {
     if (this.messages.length === 0) this.isHeld = false;
-    this.#write([this.#made(text), ...this.messages]);
+    this.#write([this.#made(message), ...this.messages]);
   }
 
   remove(id: string): void {
@@ -131,9 +132,9 @@ export class Queue {
     this.#write([message, ...this.messages]);
   }
 
-  #made(text: string): Queued {
+  #made({ text, files }: Message): Queued {
     this.#added += 1;
-    return { id: `${Date.now().toString(36)}-${this.#added}-${Math.random().toString(36).slice(2, 8)}`, text };
+    return { id: `${Date.now().toString(36)}-${this.#added}-${Math.random().toString(36).slice(2, 8)}`, text, files };
   }
 
   #changed = (event: StorageEvent): void => {

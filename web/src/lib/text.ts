@@ -70,6 +70,27 @@ export const text = {
     added: (number: number) => (number === 1 ? 'Queued. 1 message waits.' : `Queued. ${count(number)} messages wait.`),
   },
 
+  upload: {
+    add: 'Add files',
+    addTitle: 'Add files, or drop or paste them',
+    drop: 'Drop files to add them to your message',
+    list: 'Files',
+    failed: 'Not uploaded',
+    progress: (name: string) => `Uploading ${name}`,
+    remove: (name: string) => `Remove ${name}`,
+    removeTitle: 'Remove and delete from the workspace',
+    retry: (name: string) => `Try to upload ${name} again`,
+    show: (name: string) => `Show ${name} to the model`,
+    shown: 'The model sees this image. Code can read it, too.',
+    notShown: 'The model does not see this image. Code can read it.',
+    wait: 'Uploading…',
+    removeFailed: 'Remove the files that were not uploaded, or try again.',
+    noSteer: 'A run takes text only. Queue a message with files.',
+    folder: 'Folders cannot be uploaded. Pack them into an archive.',
+    tooMany: (most: number) => `A message has at most ${most} files.`,
+    unreachable: 'The connection was lost.',
+  },
+
   chat: {
     you: 'You',
     agent: 'Agent',

@@ -6,6 +6,7 @@ import { ApiError, get, messageOf, part, post } from './api';
 import { CodeEntry, type Entry, NoteEntry, UserEntry } from './entries.svelte';
 import * as history from './history';
 import { type Item, taken } from './items';
+import { type Message, contentOf, plain } from './message';
 import { Queue } from './queue.svelte';
 import { session } from './session.svelte';
 import { type FirstEvents, type RunEvent, follow, start } from './stream';
@@ -130,8 +131,8 @@ export class Thread {
     await this.open(id);
   }
 
-  /** Sends a message with images; without one, the agent goes on with what it has. Returns whether it was accepted. */
-  async send(message: string, model: string, images: string[] = []): Promise<boolean> {
+  /** Sends a message; without one, the agent goes on with what it has. Returns whether it was accepted. */
+  async send(message: Message | null, model: string): Promise<boolean> {
     if (this.isBusy) return false;
     this.isStarting = true;
     this.problem = '';
@@ -139,18 +140,18 @@ export class Thread {
     const before = this.entries;
     if (message) {
       this.#added += 1;
-      this.entries = [...before, new UserEntry(`new-${this.#added}`, message, images)];
+      this.entries = [...before, new UserEntry(`new-${this.#added}`, message)];
       this.version += 1;
     }
     try {
       if (!this.id) {
-        this.title = history.titleOf(message);
+        this.title = history.titleOf(message?.text || (message?.files ?? []).map((file) => file.name).join(', '));
         this.id = await history.create(this.title);
         this.queue.attach(this.id);
       }
       const { run, ...begun } = await start({
         ...(model ? { model } : {}),
-        input: message ? [{ role: 'user', content: contentOf(message, images) }] : [],
+        input: message ? [{ role: 'user', content: contentOf(message) }] : [],
         conversation: this.id,
         background: true,
         coracle: { events: true },
@@ -173,7 +174,7 @@ export class Thread {
   async next(): Promise<void> {
     if (this.isBusy) return;
     const message = this.queue.take();
-    if (!message || (await this.send(message.text, session.model))) return;
+    if (!message || (await this.send({ ...message, images: [] }, session.model))) return;
     // If another tab has started a run meanwhile, the message is sent after it.
     const isLate = this.run !== null;
     if (isLate) this.problem = '';
@@ -194,7 +195,7 @@ export class Thread {
       this.steering = this.steering.filter((one) => one !== waiting);
       // The run has just ended: the message is sent next.
       if (error instanceof ApiError && error.status === 409) {
-        this.queue.addFirst(message);
+        this.queue.addFirst(plain(message));
         if (!this.isBusy) void this.next();
         return true;
       }
@@ -306,7 +307,7 @@ export class Thread {
     this.entries = taken(this.entries, item);
     const entry = this.entries.at(-1);
     if (this.entries.length === before || entry?.kind !== 'user') return;
-    const place = this.steering.findIndex((one) => one.text === entry.text);
+    const place = this.steering.findIndex((one) => one.text === entry.message.text);
     if (place >= 0) this.steering = this.steering.filter((_, index) => index !== place);
   }
 
@@ -332,19 +333,13 @@ export class Thread {
     const kind = kinds[response.status as keyof typeof kinds];
     this.ending = kind ? { kind, message } : null;
     // Messages that no step has got stay in the conversation.
-    this.entries = [...this.entries, ...this.steering.map((one) => new UserEntry(one.id, one.text, []))];
+    this.entries = [...this.entries, ...this.steering.map((one) => new UserEntry(one.id, plain(one.text)))];
     this.steering = [];
     this.version += 1;
     if (kind) this.queue.hold();
     else if (wasFollowed && this.queue.isActive && this.queue.isSender) void this.next();
   }
 }
-
-/** The content of a message as the API takes it. */
-const contentOf = (message: string, images: string[]): object[] => [
-  { type: 'input_text', text: message },
-  ...images.map((address) => ({ type: 'input_image', detail: 'auto', image_url: address })),
-];
 
 /** Whether another run is under way in the conversation. */
 const isLocked = (error: unknown): boolean => error instanceof ApiError && error.code === 'conversation_locked';

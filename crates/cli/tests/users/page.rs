@@ -32,6 +32,13 @@ while True:
     time.sleep(0.01 if number < 10 else 1)
 ";
 
+/// Prints the texts that were uploaded.
+const READS: &str = "\
+import glob
+for name in sorted(glob.glob('/workspace/uploads/*.txt')):
+    print(open(name).read())
+";
+
 /// Output and files that try to run something or to reach somebody.
 const HOSTILE: &str = "\
 print('<script>alert(1)</script> <img src=x onerror=alert(1)> \\x1b[31mred')
@@ -81,6 +88,7 @@ fn library() -> Library {
         .with("hostile", Script::new(hostile).says("Show hostile output"))
         .with("steps", Script::new(steps).says("Work in steps"))
         .with("waits", Script::new(waits).says("Wait for the gate"))
+        .with("reads", Script::new([vec![code(READS)], vec![Step::text("{{result}}")]]))
         .with("one", cancels(1007))
         .with("other", cancels(1008))
 }
@@ -159,6 +167,11 @@ fn edited_messages_start_branches() {
 #[test]
 fn conversations_are_exported_and_forked() {
     play("export.mjs");
+}
+
+#[test]
+fn files_are_added_to_messages() {
+    play("uploads.mjs");
 }
 
 #[test]
