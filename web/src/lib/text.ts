@@ -106,10 +106,24 @@ export const text = {
     finished: 'The answer is complete.',
     compacted: 'Earlier messages were shortened to fit into the context of the model.',
     missing: 'This conversation does not exist, or is not yours.',
-    usage: (input: number, output: number, cached: number) =>
-      `${count(input)} tokens in${cached ? ` (${count(cached)} cached)` : ''}, ${count(output)} out`,
     copyAnswer: 'Copy answer',
     image: 'Image in the message',
+  },
+
+  tokens: {
+    usage: (input: number, output: number) => `${count(input)} tokens in, ${count(output)} out`,
+    kept: (tokens: number) => `about ${count(tokens)} kept out (estimate)`,
+    input: 'Input of all requests in this run',
+    inputValue: (all: number, cached: number) => `${count(all)} tokens${cached ? `, ${count(cached)} of them cached` : ''}`,
+    output: 'Output',
+    outputValue: (all: number, reasoning: number) =>
+      `${count(all)} tokens${reasoning ? `, ${count(reasoning)} of them reasoning` : ''}`,
+    context: 'Context of the next request',
+    contextValue: (tokens: number) => `about ${count(tokens)} tokens (estimate)`,
+    contextImages: 'not estimated, because the conversation has images',
+    keptTitle: 'Kept out of the context',
+    keptValue: (size: string, tokens: number) =>
+      `${size} of tool results stayed in the sandbox: about ${count(tokens)} tokens (estimate, at 4 bytes per token) that direct tool calls would have put into the context`,
   },
 
   branch: {

@@ -12,7 +12,12 @@ import { session } from './session.svelte';
 import { type FirstEvents, type RunEvent, follow, start } from './stream';
 import { text } from './text';
 
-type Usage = { input_tokens: number; output_tokens: number; input_tokens_details?: { cached_tokens?: number } };
+export type Usage = {
+  input_tokens: number;
+  output_tokens: number;
+  input_tokens_details?: { cached_tokens?: number };
+  output_tokens_details?: { reasoning_tokens?: number };
+};
 type Response = {
   id: string;
   status: string;
@@ -45,7 +50,10 @@ export class Thread {
   isConnected = $state(true);
   /** How the last run ended, if it did not complete. */
   ending = $state<{ kind: 'stopped' | 'failed' | 'incomplete'; message: string } | null>(null);
+  /** Tokens of all requests of the last run. */
   usage = $state.raw<Usage | null>(null);
+  /** Bytes of results of tools that code got in the last run and did not print. */
+  bytesKept = $state(0);
   /** Why the conversation cannot be shown or continued. */
   problem = $state('');
   isMissing = $state(false);
@@ -62,6 +70,8 @@ export class Thread {
   #added = 0;
   /** IDs of entries of the run that are not finished. */
   #open = new Set<string>();
+  /** Code that this page has seen running in the run. */
+  #watched = new Set<CodeEntry>();
   #isDiscarded = false;
 
   constructor() {
@@ -232,6 +242,7 @@ export class Thread {
     this.isStopping = false;
     this.isConnected = true;
     this.#open.clear();
+    this.#watched.clear();
     const listener = {
       events: (events: RunEvent[]) => {
         for (const event of joined(events)) this.#take(event);
@@ -293,8 +304,11 @@ export class Thread {
         break;
       default: {
         const entry = this.#entry(event, 'code');
-        if (entry) takeCall(entry, event);
-        else if (event.type === 'response.coracle.compacted') {
+        if (entry) {
+          this.#watched.add(entry);
+          takeCall(entry, event);
+        }
+        if (!entry && event.type === 'response.coracle.compacted') {
           this.entries = [...this.entries, new NoteEntry(`note-${event.sequence_number}`, 'compacted')];
         }
       }
@@ -328,6 +342,7 @@ export class Thread {
       if ('progress' in entry && entry.progress === 'running') entry.progress = 'stopped';
     }
     this.usage = response.usage ?? null;
+    this.bytesKept = [...this.#watched].reduce((sum, entry) => sum + entry.bytesKept, 0);
     const message = response.coracle?.message ?? response.error?.message ?? '';
     const kinds = { cancelled: 'stopped', failed: 'failed', incomplete: 'incomplete' } as const;
     const kind = kinds[response.status as keyof typeof kinds];

@@ -22,6 +22,12 @@ with open('/artifacts/chart.svg', 'w') as file:
                '<rect width=\"120\" height=\"80\" fill=\"teal\"/></svg>')
 ";
 
+/// Reads more than it prints.
+const COUNTS: &str = "\
+from servers.shop import list_orders
+print(len(list_orders()['orders']))
+";
+
 /// Prints without end.
 const RUNS: &str = "\
 import time
@@ -89,6 +95,7 @@ fn library() -> Library {
         .with("steps", Script::new(steps).says("Work in steps"))
         .with("waits", Script::new(waits).says("Wait for the gate"))
         .with("reads", Script::new([vec![code(READS)], vec![Step::text("{{result}}")]]))
+        .with("counts", Script::new([vec![code(COUNTS)], vec![Step::text("Counted.")]]).says("Count the orders"))
         .with("one", cancels(1007))
         .with("other", cancels(1008))
 }
@@ -172,6 +179,11 @@ fn conversations_are_exported_and_forked() {
 #[test]
 fn files_are_added_to_messages() {
     play("uploads.mjs");
+}
+
+#[test]
+fn tokens_are_counted_and_estimates_marked() {
+    play("tokens.mjs");
 }
 
 #[test]
