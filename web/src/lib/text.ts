@@ -207,6 +207,22 @@ export const text = {
     ],
   },
 
+  palette: {
+    title: 'Command palette',
+    field: 'Type a command, or search conversations',
+    actions: 'Actions',
+    views: 'Views',
+    conversations: 'Conversations',
+    models: 'Models',
+    none: 'Nothing matches.',
+    stop: 'Stop the run',
+    fork: 'Fork this conversation',
+    export: (format: string) => `Export this conversation as ${format}`,
+    theme: (name: string) => `Theme: ${name}`,
+    model: (name: string) => `Use model ${name}`,
+    current: 'in use',
+  },
+
   link: {
     title: 'Open your sign-in link',
     text: 'This server has no users, and its agent answers only to the person who started it. Open the link that it printed when it started:',
@@ -277,7 +293,7 @@ export const text = {
       ['Shift + Enter', 'New line'],
       ['/', 'Write a message'],
       ['Ctrl + Alt + N', 'New conversation'],
-      ['Ctrl + K', 'Search conversations'],
+      ['Ctrl + K', 'Command palette: actions, views, conversations and models'],
       ['Escape', 'Stop the run, while you write; close dialogs'],
       ['?', 'Show this list'],
     ],

@@ -187,6 +187,11 @@ fn tokens_are_counted_and_estimates_marked() {
 }
 
 #[test]
+fn the_command_palette_works_by_keyboard() {
+    play("palette.mjs");
+}
+
+#[test]
 fn hostile_content_runs_nothing_and_sends_nothing() {
     play("hostile.mjs");
 }
