@@ -84,6 +84,11 @@ fn library() -> Library {
         vec![Step::text("I begin."), Step::gate("steps"), code("print('a step')")],
         vec![Step::text("I have heard: {{user}}")],
     ];
+    let waves = vec![
+        Step::pieces(&["With $\\omega = ", "2\\pi f$ and \\(k\\), a formula follows.\n\n$$\n\\begin{aligned}\nx\n", "+ y &= 1\n"]),
+        Step::gate("maths"),
+        Step::pieces(&["\\end{aligned}\n$$\n\n", "\\[\n\\frac{a}{b}\n\\]\n\n", "That is all."]),
+    ];
     let waits = [vec![Step::text("I wait."), Step::gate("afar"), Step::text(" It is open.")]];
     Library { default: Some("echo".to_owned()), ..Library::default() }
         .with("echo", Script::new([vec![Step::text("{{user}}")]]))
@@ -93,6 +98,7 @@ fn library() -> Library {
         .with("runs", Script::new([vec![code(RUNS)], vec![Step::text("Over.")]]).says("Run for ever"))
         .with("hostile", Script::new(hostile).says("Show hostile output"))
         .with("steps", Script::new(steps).says("Work in steps"))
+        .with("waves", Script::new([waves]).says("Explain the waves"))
         .with("waits", Script::new(waits).says("Wait for the gate"))
         .with("reads", Script::new([vec![code(READS)], vec![Step::text("{{result}}")]]))
         .with("counts", Script::new([vec![code(COUNTS)], vec![Step::text("Counted.")]]).says("Count the orders"))
@@ -189,6 +195,11 @@ fn tokens_are_counted_and_estimates_marked() {
 #[test]
 fn the_command_palette_works_by_keyboard() {
     play("palette.mjs");
+}
+
+#[test]
+fn formulas_are_rendered() {
+    play("maths.mjs");
 }
 
 #[test]
