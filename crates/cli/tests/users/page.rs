@@ -85,7 +85,11 @@ fn library() -> Library {
         vec![Step::text("I have heard: {{user}}")],
     ];
     let waves = vec![
-        Step::pieces(&["With $\\omega = ", "2\\pi f$ and \\(k\\), a formula follows.\n\n$$\n\\begin{aligned}\nx\n", "+ y &= 1\n"]),
+        Step::pieces(&[
+            "With $\\omega = ",
+            "2\\pi f$ and \\(k\\), a formula follows.\n\n$$\n\\begin{aligned}\nx\n",
+            "+ y &= 1\n",
+        ]),
         Step::gate("maths"),
         Step::pieces(&["\\end{aligned}\n$$\n\n", "\\[\n\\frac{a}{b}\n\\]\n\n", "That is all."]),
     ];
