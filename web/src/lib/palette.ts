@@ -18,6 +18,14 @@ export type Deeds = { showKeys: () => void; search: () => void };
 const VIEWS = ['tools', 'settings'] as const;
 const THEMES: Theme[] = ['system', 'light', 'dark'];
 
+/** Saves what is at an address as a file. */
+function save(address: string): void {
+  const link = document.createElement('a');
+  link.href = address;
+  link.download = '';
+  link.click();
+}
+
 function actions(thread: Thread, deeds: Deeds): Command[] {
   const { id, title } = thread;
   const forkOpen = (conversation: string): void => {
@@ -36,8 +44,7 @@ function actions(thread: Thread, deeds: Deeds): Command[] {
           ...FORMATS.map((format) => ({
             id: `export-${format}`,
             label: text.palette.export(text.nav.formats[format]),
-            // The server sends it as a file to be saved, so the page stays.
-            run: () => location.assign(exportAddress(id, format)),
+            run: () => save(exportAddress(id, format)),
           })),
         ]
       : []),

@@ -84,18 +84,22 @@ export class Thread {
     return this.run !== null || this.isStarting;
   }
 
-  /** Loads a conversation, and follows its run if there is one. */
+  /** Shows a conversation, and follows its run if there is one. */
   async open(id: string): Promise<void> {
     this.id = id;
-    this.isLoading = true;
     this.queue.attach(id);
+    await this.#load(id);
+    // The run ended while nobody was here, so the user decides about the rest.
+    if (!this.run && this.queue.messages.length > 0) this.queue.isHeld = true;
+  }
+
+  async #load(id: string): Promise<void> {
+    this.isLoading = true;
     try {
       const [{ title, run, metadata }] = await Promise.all([history.show(id), this.earlier()]);
       this.title = title;
       this.relatives = relatives(metadata);
       if (run) await this.#found(run);
-      // The run ended while nobody was here, so the user decides about the rest.
-      if (!this.run && this.queue.messages.length > 0) this.queue.isHeld = true;
     } catch (error) {
       this.isMissing = error instanceof ApiError && error.status === 404;
       this.problem = this.isMissing ? text.chat.missing : messageOf(error);
@@ -138,7 +142,9 @@ export class Thread {
     this.#oldest = null;
     this.steering = [];
     this.ending = null;
-    await this.open(id);
+    await this.#load(id);
+    // That run may be over already.
+    if (!this.ending) this.#sendNext();
   }
 
   /** Sends a message; without one, the agent goes on with what it has. Returns whether it was accepted. */
@@ -189,6 +195,11 @@ export class Thread {
     const isLate = this.run !== null;
     if (isLate) this.problem = '';
     this.queue.putBack(message, !isLate);
+  }
+
+  /** Sends the next message of the queue, if this tab is to do that. */
+  #sendNext(): void {
+    if (this.queue.isActive && this.queue.isSender) void this.next();
   }
 
   /** Sends a message to the run that is under way. Returns whether it was accepted. */
@@ -352,7 +363,7 @@ export class Thread {
     this.steering = [];
     this.version += 1;
     if (kind) this.queue.hold();
-    else if (wasFollowed && this.queue.isActive && this.queue.isSender) void this.next();
+    else if (wasFollowed) this.#sendNext();
   }
 }
 

@@ -91,6 +91,8 @@ export function deleteFiles(files: SentFile[]): void {
 
 const keyFor = (conversation: string | null): string => `coracle.files.${conversation ?? 'new'}`;
 
+export const forgetFiles = (conversation: string | null): void => void store(keyFor(conversation), '');
+
 /** The files of the message that is being written. */
 export class Uploads {
   list = $state.raw<Upload[]>([]);

@@ -34,7 +34,12 @@ await actions('four').waitFor({ state: 'detached' });
 const wanted = ['[script:echo] three', '[script:echo] one', '[script:echo] second'];
 assert.deepEqual(await queued(), wanted);
 assert.equal(await page.evaluate(() => document.activeElement?.getAttribute('aria-label')), 'Remove from the queue');
+await message.fill('A message that is being written');
 await checked(page, 'queue');
+await actions('second').getByRole('button', { name: 'Edit queued message' }).click();
+await checked(page, 'queue-edit');
+await page.keyboard.press('Escape');
+await message.fill('');
 
 // It survives a reload, and another tab shows the same list.
 await page.reload();
