@@ -96,7 +96,7 @@ await answer('later').waitFor();
 await ended(page);
 assert.equal(await queue.count(), 0);
 
-// A conversation that is not open sends its queue as well.
+// A conversation that is not open sends its queue as well, even in a hidden tab.
 await page.goto(`${base}/#/`);
 await page.getByText('What shall we do?').waitFor();
 await ask(page, 'Wait for the gate');
@@ -106,10 +106,16 @@ await queue.waitFor();
 const address = page.url();
 await page.getByRole('link', { name: 'New conversation' }).click();
 await page.getByText('What shall we do?').waitFor();
+await page.evaluate(() => {
+  Object.defineProperty(document, 'hidden', { value: true, configurable: true });
+  document.dispatchEvent(new Event('visibilitychange'));
+});
 await openGate('afar');
-const stored = (url) => page.evaluate((url) => localStorage.getItem(`coracle.queue.${url.split('/').at(-1)}`), url);
 await page.waitForFunction((url) => !localStorage.getItem(`coracle.queue.${url.split('/').at(-1)}`), address);
-assert.equal(await stored(address), null);
+await page.evaluate(() => {
+  delete document.hidden;
+  document.dispatchEvent(new Event('visibilitychange'));
+});
 await page.goto(address);
 await answer('from afar').waitFor();
 await ended(page);
