@@ -11,14 +11,14 @@ const MAX_LENGTH = 2_000;
 const REFUSED =
   /\\(?:[egx]?def|let|futurelet|(?:re)?newcommand|providecommand|global|long|b?cancel|xcancel|cancelto|sout|phase|longdiv|angl|CD)\b/;
 
-// A dollar sign is a price unless the text between two of them touches both, and no letter or digit follows.
-// Lengths are limited, so that a hostile text does not take long.
-const INLINE = /^\$(?![\s$])((?:\\[^\n]|[^\\$\n]){0,2000}?(?:\\[^\n]|[^\\$\s]))\$(?![\dA-Za-z$])/;
+// A dollar sign is a price unless the text between two of them touches both, does not begin with a number and a word, and
+// no letter or digit follows. Formulas have no empty lines. Lengths are limited, so that a hostile text does not take long.
+const INLINE = /^\$(?![\s$]|\d[\d.,]*\s+[A-Za-z]{2})((?:\\[^\n]|[^\\$\n]){0,2000}?(?:\\[^\n]|[^\\$\s]))\$(?![\dA-Za-z$])/;
 const INLINE_DISPLAY = /^\$\$(?!\s*\$)((?:\\[^\n]|[^\\$\n]){1,2000}?)\$\$/;
 const INLINE_PARENTHESES = /^\\\(((?:\\[^)\n]|[^\\\n]){1,2000}?)\\\)/;
 const INLINE_BRACKETS = /^\\\[((?:\\[^\]\n]|[^\\\n]){1,2000}?)\\\]/;
-const BLOCK = /^ {0,3}\$\$((?:\\[^]|[^\\$]){1,2000}?)\$\$[ \t]*(?:\n|$)/;
-const BLOCK_BRACKETS = /^ {0,3}\\\[((?:\\[^\]]|[^\\]){1,2000}?)\\\][ \t]*(?:\n|$)/;
+const BLOCK = /^ {0,3}\$\$((?:\\[^]|[^\\$\n]|\n(?![ \t]*\n)){1,2000}?)\$\$[ \t]*(?:\n|$)/;
+const BLOCK_BRACKETS = /^ {0,3}\\\[((?:\\[^\]]|[^\\\n]|\n(?![ \t]*\n)){1,2000}?)\\\][ \t]*(?:\n|$)/;
 /** How far the parser looks ahead for the next formula. */
 const AHEAD = 4_000;
 
@@ -30,9 +30,20 @@ function token(type: string, source: string, patterns: [RegExp, boolean][]): For
   return undefined;
 }
 
-/** The place of the next beginning of what may be a formula. */
-function next(source: string, beginning: RegExp): number | undefined {
-  const place = source.slice(0, AHEAD).search(beginning);
+const block = (source: string): Formula | undefined => token('formulaBlock', source, [[BLOCK, true], [BLOCK_BRACKETS, true]]);
+
+/** The place in a paragraph where a formula begins that is a block. It is not cut anywhere else: joining is slow. */
+function nextBlock(source: string): number | undefined {
+  const [paragraph = ''] = source.slice(0, AHEAD).split(/\n[ \t]*\n/, 1);
+  for (const { index } of paragraph.matchAll(/\n(?= {0,3}(?:\$\$|\\\[))/g)) {
+    if (block(source.slice(index + 1))) return index;
+  }
+  return undefined;
+}
+
+/** The place of the next beginning of what may be a formula in a line. */
+function nextInline(source: string): number | undefined {
+  const place = source.slice(0, AHEAD).search(/\$|\\[([]/);
   return place < 0 ? undefined : place;
 }
 
@@ -40,13 +51,13 @@ export const extensions: TokenizerAndRendererExtension[] = [
   {
     name: 'formulaBlock',
     level: 'block',
-    start: (source) => next(source, /\n {0,3}(?:\$\$|\\\[)/),
-    tokenizer: (source) => token('formulaBlock', source, [[BLOCK, true], [BLOCK_BRACKETS, true]]),
+    start: nextBlock,
+    tokenizer: block,
   },
   {
     name: 'formula',
     level: 'inline',
-    start: (source) => next(source, /\$|\\[([]/),
+    start: nextInline,
     tokenizer: (source) =>
       token('formula', source, [[INLINE_DISPLAY, true], [INLINE, false], [INLINE_PARENTHESES, false], [INLINE_BRACKETS, true]]),
   },

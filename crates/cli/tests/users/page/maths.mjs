@@ -8,12 +8,12 @@ const requests = [];
 page.on('request', (request) => requests.push(request.url()));
 
 // Nothing is loaded before the first formula, and prices and variables are none.
-const prices = 'It costs $5 or $10, or US$7/US$8. The shell has $HOME:$PATH and `$x$`. Escaped: \\$y\\$.';
+const prices = 'I have $20 and you have 30$. It costs $5 or $10, or US$7/US$8. The shell has $HOME:$PATH and `$x$`. Escaped: \\$y\\$.';
 await ask(page, `[script:echo] ${prices}`);
 await answers.first().waitFor();
 await ended(page);
 assert.equal(await page.locator('math').count(), 0);
-assert.match(await answers.first().innerText(), /costs \$5 or \$10, or US\$7\/US\$8\. The shell has \$HOME:\$PATH and \$x\$\. Escaped: \$y\$\./);
+assert.match(await answers.first().innerText(), /have 30\$\. It costs \$5 or \$10, or US\$7\/US\$8\. The shell has \$HOME:\$PATH and \$x\$\. Escaped: \$y\$\./);
 assert.ok(!requests.some((url) => url.includes('temml')));
 
 // All forms, while they arrive in pieces. A formula that has not ended is text.
