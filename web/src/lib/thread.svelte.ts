@@ -140,6 +140,7 @@ export class Thread {
     this.#close = null;
     this.run = null;
     this.#oldest = null;
+    this.#watched.clear();
     this.steering = [];
     this.ending = null;
     await this.#load(id);
@@ -318,8 +319,7 @@ export class Thread {
         if (entry) {
           this.#watched.add(entry);
           takeCall(entry, event);
-        }
-        if (!entry && event.type === 'response.coracle.compacted') {
+        } else if (event.type === 'response.coracle.compacted') {
           this.entries = [...this.entries, new NoteEntry(`note-${event.sequence_number}`, 'compacted')];
         }
       }
