@@ -17,7 +17,7 @@ export class ApiError extends Error {
 }
 
 /** Reads the message of an error in the form of `/api` or of `/v1`. */
-function problem(status: number, body: unknown): ApiError {
+export function problem(status: number, body: unknown): ApiError {
   const found = body as { error?: unknown; code?: unknown } | null;
   const error = found?.error;
   if (typeof error === 'string') return new ApiError(status, String(found?.code ?? ''), error);

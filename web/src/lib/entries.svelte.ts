@@ -3,6 +3,7 @@
 import type { Artifact } from './artifacts';
 import { guessed } from './highlight';
 import { Markdown } from './markdown.svelte';
+import type { Message } from './message';
 
 /** How far an entry is. */
 export type Progress = 'running' | 'done' | 'failed' | 'stopped';
@@ -13,8 +14,7 @@ export class UserEntry {
   readonly kind = 'user';
   constructor(
     readonly id: string,
-    readonly text: string,
-    readonly images: string[],
+    readonly message: Message,
   ) {}
 }
 
@@ -70,6 +70,12 @@ export class CodeEntry {
   ) {
     this.code = code;
     this.language = language ?? guessed(code);
+  }
+
+  /** Bytes of the results of calls that the model has not got, because the code did not print them. */
+  get bytesKept(): number {
+    const results = this.calls.reduce((sum, call) => sum + (call.progress === 'done' ? (call.bytes ?? 0) : 0), 0);
+    return Math.max(0, results - new TextEncoder().encode(this.output).length);
   }
 
   more(delta: string): void {

@@ -9,6 +9,7 @@ type Conversation = {
   preview?: string | null;
   changed_at: string;
   running?: string | null;
+  metadata?: Record<string, string>;
 };
 
 /** In characters; the server takes four times as many bytes. */
@@ -42,14 +43,27 @@ export async function create(title: string): Promise<string> {
   return id;
 }
 
-/** The title of a conversation, and the run that is under way or the last one. */
-export async function show(id: string): Promise<{ title: string; run: string | null }> {
+export type Shown = { title: string; run: string | null; metadata: Record<string, string> };
+
+/** A conversation without its items, and the run that is under way or the last one. */
+export async function show(id: string): Promise<Shown> {
   const [found, { runs }] = await Promise.all([
     get<Conversation>(`/api/conversations/${part(id)}`),
     get<{ runs: { id: string }[] }>(`/api/conversations/${part(id)}/runs?limit=1`),
   ]);
-  return { title: shownTitle(found), run: runs[0]?.id ?? null };
+  return { title: shownTitle(found), run: runs[0]?.id ?? null, metadata: found.metadata ?? {} };
 }
+
+export async function titleFor(id: string): Promise<string> {
+  return shownTitle(await get<Conversation>(`/api/conversations/${part(id)}`));
+}
+
+/** Formats of files in which a conversation can be saved. */
+export const FORMATS = ['markdown', 'json', 'ipynb'] as const;
+export type Format = (typeof FORMATS)[number];
+
+export const exportAddress = (id: string, format: Format): string =>
+  `/api/conversations/${part(id)}/export?format=${format}`;
 
 export async function rename(id: string, title: string): Promise<void> {
   await call('PATCH', `/api/conversations/${part(id)}`, { title });

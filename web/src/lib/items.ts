@@ -3,6 +3,7 @@
 import {
   CodeEntry, type Entry, NoteEntry, type Progress, ReasoningEntry, TextEntry, ToolEntry, UserEntry,
 } from './entries.svelte';
+import { isOwnImage, messageIn } from './message';
 
 type Part = { type?: string; text?: string; image_url?: string; annotations?: Annotation[] };
 type Annotation = { type?: string; filename?: string; file_id?: string };
@@ -27,9 +28,6 @@ export type Item = {
   summary?: { text?: string }[];
 };
 
-/** Images that the page shows without asking another server. */
-export const isOwnImage = (address: string): boolean => /^data:image\/(?:png|jpeg|gif|webp);base64,/.test(address);
-
 function progress(item: Item): Progress {
   switch (item.status) {
     case 'in_progress':
@@ -50,10 +48,7 @@ const textOf = (item: Item): string => (item.content ?? []).map((part) => part.t
 function made(item: Item): Entry | null {
   switch (item.type) {
     case 'message':
-      if (item.role === 'user') {
-        const images = (item.content ?? []).map((part) => part.image_url ?? '').filter(isOwnImage);
-        return new UserEntry(item.id, textOf(item), images);
-      }
+      if (item.role === 'user') return new UserEntry(item.id, messageIn(item.content ?? []));
       return item.role === 'assistant' ? new TextEntry(item.id) : null;
     case 'reasoning':
       return new ReasoningEntry(item.id);

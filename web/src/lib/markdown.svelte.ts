@@ -1,10 +1,15 @@
 // Markdown that arrives in pieces. Blocks that are complete are never parsed again.
 
-import { type Token, lexer } from 'marked';
+import { Marked, type Token } from 'marked';
+import { beginsFormula, extensions } from './maths';
 
 export type Block = { key: number; token: Token };
 
-const parse = (text: string): Token[] => lexer(text, { gfm: true, breaks: true });
+const marked = new Marked({ gfm: true, breaks: true, extensions });
+const parse = (text: string): Token[] => marked.lexer(text);
+
+/** Maximum length of a formula whose end has not arrived yet. */
+const MAX_OPEN = 4_000;
 
 /** Closes marks of the last paragraph that the model has not closed yet, so that they do not flicker. */
 function closed(text: string): string {
@@ -37,9 +42,13 @@ export class Markdown {
     const tokens = parse(this.#rest);
     let last = tokens.length - 1;
     while (last > 0 && tokens[last]?.type === 'space') last -= 1;
+    const open = tokens.findIndex((token) => token.type !== 'formulaBlock' && beginsFormula(token.raw));
+    const isOpen = open >= 0 && open <= last && tokens.slice(open).reduce((sum, { raw }) => sum + raw.length, 0) < MAX_OPEN;
+    if (isOpen) last = open;
     for (const token of tokens.slice(0, Math.max(last, 0))) this.#settle(token);
     let token = tokens[Math.max(last, 0)];
-    if (token?.type === 'paragraph') token = parse(closed(this.#rest))[0] ?? token;
+    if (isOpen) token = { type: 'formulaOpen', raw: this.#rest };
+    else if (token?.type === 'paragraph') token = parse(closed(this.#rest))[0] ?? token;
     this.blocks = token ? [...this.#settled, { key: this.#settled.length, token }] : [...this.#settled];
   }
 

@@ -1,8 +1,8 @@
-// What this browser remembers: theme, model and drafts.
+// What this browser remembers: theme, model, drafts and queued messages.
 
 export type Theme = 'system' | 'light' | 'dark';
 
-const stored = (key: string): string => {
+export const stored = (key: string): string => {
   try {
     return localStorage.getItem(key) ?? '';
   } catch {
@@ -10,12 +10,15 @@ const stored = (key: string): string => {
   }
 };
 
-function store(key: string, value: string): void {
+/** Stores a text, and returns whether the browser has done so. */
+export function store(key: string, value: string): boolean {
   try {
     if (value) localStorage.setItem(key, value);
     else localStorage.removeItem(key);
+    return true;
   } catch {
     // A full or disabled storage only costs the memory of this browser.
+    return false;
   }
 }
 
@@ -59,4 +62,13 @@ export const preferences = new Preferences();
 const draftKey = (conversation: string | null): string => `coracle.draft.${conversation ?? 'new'}`;
 export const draft = (conversation: string | null): string => stored(draftKey(conversation));
 export const keepDraft = (conversation: string | null, message: string): void =>
-  store(draftKey(conversation), message);
+  void store(draftKey(conversation), message);
+
+export const queueKey = (conversation: string): string => `coracle.queue.${conversation}`;
+
+/** Forgets what belongs to a conversation that is deleted. */
+export function forget(conversation: string): void {
+  store(draftKey(conversation), '');
+  store(queueKey(conversation), '');
+  store(`coracle.files.${conversation}`, '');
+}

@@ -1,5 +1,5 @@
 // The events of a run. A browser opens at most six connections to one server over HTTP/1.1, for all tabs together, so
-// there is one stream per tab, and none while the tab is hidden.
+// there is one stream per tab, and none while the tab is hidden, unless messages are to be sent when the run ends.
 
 import { ApiError, stream } from './api';
 
@@ -19,6 +19,7 @@ const TYPES = [
   'response.coracle.answered',
   'response.coracle.artifact',
   'response.coracle.waiting',
+  'response.coracle.steered',
   'response.coracle.compacted',
   'response.completed',
   'response.incomplete',
@@ -63,6 +64,8 @@ export type Listener = {
   events: (events: RunEvent[]) => void;
   /** Whether the stream is open, or is being opened again. */
   connected: (isConnected: boolean) => void;
+  /** Whether the stream is needed while the tab is hidden. */
+  isNeeded: () => boolean;
 };
 
 /** Follows a run until the returned function is called. */
@@ -87,7 +90,9 @@ export function follow(run: string, listener: Listener, begun?: { events: RunEve
     if (last !== null && event.sequence_number <= last) return;
     last = event.sequence_number;
     waiting.push(event);
-    if (!frame) frame = requestAnimationFrame(flush);
+    // Hidden tabs have no frames.
+    if (document.hidden) queueMicrotask(flush);
+    else if (!frame) frame = requestAnimationFrame(flush);
   };
   const disconnect = (): void => {
     source?.close();
@@ -98,7 +103,7 @@ export function follow(run: string, listener: Listener, begun?: { events: RunEve
   };
   const connect = (): void => {
     disconnect();
-    if (isClosed || document.hidden) return;
+    if (isClosed || (document.hidden && !listener.isNeeded())) return;
     const query = new URLSearchParams({ stream: 'true', coracle_events: 'true' });
     if (last !== null) query.set('starting_after', String(last));
     source = new EventSource(`/v1/responses/${encodeURIComponent(run)}?${query}`);
@@ -135,7 +140,14 @@ export function follow(run: string, listener: Listener, begun?: { events: RunEve
     listener.connected(false);
     connect();
   };
-  const visibility = (): void => (document.hidden ? disconnect() : connect());
+  const visibility = (): void => {
+    if (document.hidden && !listener.isNeeded()) disconnect();
+    else if (!source && !first) connect();
+    if (frame) {
+      cancelAnimationFrame(frame);
+      flush();
+    }
+  };
 
   document.addEventListener('visibilitychange', visibility);
   if (first) void readFirst(first);

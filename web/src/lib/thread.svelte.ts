@@ -1,15 +1,23 @@
 // One conversation: its items, and the run that works in it.
 
 import { fromEvent } from './artifacts';
+import { type Relatives, relatives } from './branches';
 import { ApiError, get, messageOf, part, post } from './api';
 import { CodeEntry, type Entry, NoteEntry, UserEntry } from './entries.svelte';
 import * as history from './history';
 import { type Item, taken } from './items';
+import { type Message, contentOf, plain } from './message';
+import { Queue } from './queue.svelte';
 import { session } from './session.svelte';
 import { type FirstEvents, type RunEvent, follow, start } from './stream';
 import { text } from './text';
 
-type Usage = { input_tokens: number; output_tokens: number; input_tokens_details?: { cached_tokens?: number } };
+export type Usage = {
+  input_tokens: number;
+  output_tokens: number;
+  input_tokens_details?: { cached_tokens?: number };
+  output_tokens_details?: { reasoning_tokens?: number };
+};
 type Response = {
   id: string;
   status: string;
@@ -20,12 +28,17 @@ type Response = {
 };
 type Items = { data: Item[]; has_more: boolean; last_id: string | null };
 
+/** Tabs tell each other which runs they have started. */
+type Started = { conversation: string; run: string };
+const CHANNEL = 'coracle.runs';
+
 /** Number of items that are loaded at once. */
 const PAGE = 50;
 
 export class Thread {
   id = $state<string | null>(null);
   title = $state('');
+  relatives = $state.raw<Relatives>({ origin: null, branches: [] });
   entries = $state.raw<Entry[]>([]);
   /** Whether older items can be loaded. */
   hasEarlier = $state(false);
@@ -37,31 +50,55 @@ export class Thread {
   isConnected = $state(true);
   /** How the last run ended, if it did not complete. */
   ending = $state<{ kind: 'stopped' | 'failed' | 'incomplete'; message: string } | null>(null);
+  /** Tokens of all requests of the last run. */
   usage = $state.raw<Usage | null>(null);
+  /** Bytes of results of tools that code got in the last run and did not print. */
+  bytesKept = $state(0);
   /** Why the conversation cannot be shown or continued. */
   problem = $state('');
   isMissing = $state(false);
+  /** Messages for the run that no step has got yet. */
+  steering = $state.raw<{ id: string; text: string }[]>([]);
+  /** Messages for the runs after this one. */
+  readonly queue = new Queue();
   /** Counts changes, for views that follow the end. */
   version = $state(0);
 
+  #channel = new BroadcastChannel(CHANNEL);
   #close: (() => void) | null = null;
   #oldest: string | null = null;
   #added = 0;
   /** IDs of entries of the run that are not finished. */
   #open = new Set<string>();
+  /** Code that this page has seen running in the run. */
+  #watched = new Set<CodeEntry>();
   #isDiscarded = false;
+
+  constructor() {
+    this.#channel.onmessage = ({ data }: MessageEvent<Started>) => {
+      if (data.conversation === this.id && data.run !== this.run && !this.isStarting) void this.#reopen(this.id);
+    };
+  }
 
   get isBusy(): boolean {
     return this.run !== null || this.isStarting;
   }
 
-  /** Loads a conversation, and follows its run if there is one. */
+  /** Shows a conversation, and follows its run if there is one. */
   async open(id: string): Promise<void> {
     this.id = id;
+    this.queue.attach(id);
+    await this.#load(id);
+    // The run ended while nobody was here, so the user decides about the rest.
+    if (!this.run && this.queue.messages.length > 0) this.queue.isHeld = true;
+  }
+
+  async #load(id: string): Promise<void> {
     this.isLoading = true;
     try {
-      const [{ title, run }] = await Promise.all([history.show(id), this.earlier()]);
+      const [{ title, run, metadata }] = await Promise.all([history.show(id), this.earlier()]);
       this.title = title;
+      this.relatives = relatives(metadata);
       if (run) await this.#found(run);
     } catch (error) {
       this.isMissing = error instanceof ApiError && error.status === 404;
@@ -78,10 +115,11 @@ export class Thread {
     const page = await get<Items>(`/v1/conversations/${part(this.id ?? '')}/items?${query}`);
     let older: Entry[] = [];
     for (const item of page.data.reverse()) older = taken(older, item);
+    const later = this.#oldest ? this.entries : [];
     this.#oldest = page.last_id ?? this.#oldest;
     this.hasEarlier = page.has_more;
-    const known = new Set(this.entries.map((entry) => entry.id));
-    this.entries = [...older.filter((entry) => !known.has(entry.id)), ...this.entries];
+    const known = new Set(later.map((entry) => entry.id));
+    this.entries = [...older.filter((entry) => !known.has(entry.id)), ...later];
     this.version += 1;
   }
 
@@ -96,8 +134,22 @@ export class Thread {
     }
   }
 
+  /** Shows the conversation as the server has it, with the run that another tab or device has started. */
+  async #reopen(id: string): Promise<void> {
+    this.#close?.();
+    this.#close = null;
+    this.run = null;
+    this.#oldest = null;
+    this.#watched.clear();
+    this.steering = [];
+    this.ending = null;
+    await this.#load(id);
+    // That run may be over already.
+    if (!this.ending) this.#sendNext();
+  }
+
   /** Sends a message; without one, the agent goes on with what it has. Returns whether it was accepted. */
-  async send(message: string, model: string): Promise<boolean> {
+  async send(message: Message | null, model: string): Promise<boolean> {
     if (this.isBusy) return false;
     this.isStarting = true;
     this.problem = '';
@@ -105,36 +157,79 @@ export class Thread {
     const before = this.entries;
     if (message) {
       this.#added += 1;
-      this.entries = [...before, new UserEntry(`new-${this.#added}`, message, [])];
+      this.entries = [...before, new UserEntry(`new-${this.#added}`, message)];
       this.version += 1;
     }
     try {
       if (!this.id) {
-        this.title = history.titleOf(message);
+        this.title = history.titleOf(message?.text || (message?.files ?? []).map((file) => file.name).join(', '));
         this.id = await history.create(this.title);
+        this.queue.attach(this.id);
       }
       const { run, ...begun } = await start({
         ...(model ? { model } : {}),
-        input: message ? [{ role: 'user', content: message }] : [],
+        input: message ? [{ role: 'user', content: contentOf(message) }] : [],
         conversation: this.id,
         background: true,
         coracle: { events: true },
       });
       this.usage = null;
+      this.#channel.postMessage({ conversation: this.id, run } satisfies Started);
       this.#follow(run, begun);
       return true;
     } catch (error) {
       this.entries = before;
       this.problem = messageOf(error);
+      if (this.id && isLocked(error)) await this.#reopen(this.id);
       return false;
     } finally {
       this.isStarting = false;
     }
   }
 
+  /** Sends the next message of the queue. */
+  async next(): Promise<void> {
+    if (this.isBusy) return;
+    const message = this.queue.take();
+    if (!message || (await this.send({ ...message, images: [] }, session.model))) return;
+    // If another tab has started a run meanwhile, the message is sent after it.
+    const isLate = this.run !== null;
+    if (isLate) this.problem = '';
+    this.queue.putBack(message, !isLate);
+  }
+
+  /** Sends the next message of the queue, if this tab is to do that. */
+  #sendNext(): void {
+    if (this.queue.isActive && this.queue.isSender) void this.next();
+  }
+
+  /** Sends a message to the run that is under way. Returns whether it was accepted. */
+  async steer(message: string): Promise<boolean> {
+    if (!this.run || !this.id) return false;
+    this.#added += 1;
+    const waiting = { id: `new-${this.#added}`, text: message };
+    this.problem = '';
+    this.steering = [...this.steering, waiting];
+    try {
+      await post(`/api/conversations/${part(this.id)}/steer`, { text: message });
+      return true;
+    } catch (error) {
+      this.steering = this.steering.filter((one) => one !== waiting);
+      // The run has just ended: the message is sent next.
+      if (error instanceof ApiError && error.status === 409) {
+        this.queue.addFirst(plain(message));
+        if (!this.isBusy) void this.next();
+        return true;
+      }
+      this.problem = messageOf(error);
+      return false;
+    }
+  }
+
   async stop(): Promise<void> {
     if (!this.run || this.isStopping) return;
     this.isStopping = true;
+    this.queue.hold();
     try {
       await post(`/v1/responses/${part(this.run)}/cancel`);
     } catch (error) {
@@ -146,6 +241,8 @@ export class Thread {
   /** Stops listening. The run goes on. */
   discard(): void {
     this.#isDiscarded = true;
+    this.queue.discard();
+    this.#channel.close();
     this.#close?.();
     this.#close = null;
   }
@@ -157,6 +254,7 @@ export class Thread {
     this.isStopping = false;
     this.isConnected = true;
     this.#open.clear();
+    this.#watched.clear();
     const listener = {
       events: (events: RunEvent[]) => {
         for (const event of joined(events)) this.#take(event);
@@ -166,6 +264,7 @@ export class Thread {
         this.isConnected = isConnected;
         if (!isConnected) void session.check();
       },
+      isNeeded: () => this.queue.isActive && this.queue.isSender,
     };
     this.#close = follow(run, listener, begun);
   }
@@ -207,6 +306,9 @@ export class Thread {
         if (entry?.progress === 'running') entry.text += String(event.delta);
         break;
       }
+      case 'response.coracle.steered':
+        this.#steered(event.item as Item);
+        break;
       case 'response.completed':
       case 'response.incomplete':
       case 'response.failed':
@@ -214,15 +316,28 @@ export class Thread {
         break;
       default: {
         const entry = this.#entry(event, 'code');
-        if (entry) takeCall(entry, event);
-        else if (event.type === 'response.coracle.compacted') {
+        if (entry) {
+          this.#watched.add(entry);
+          takeCall(entry, event);
+        } else if (event.type === 'response.coracle.compacted') {
           this.entries = [...this.entries, new NoteEntry(`note-${event.sequence_number}`, 'compacted')];
         }
       }
     }
   }
 
+  /** The model gets a message that was sent to the run, here or elsewhere. */
+  #steered(item: Item): void {
+    const before = this.entries.length;
+    this.entries = taken(this.entries, item);
+    const entry = this.entries.at(-1);
+    if (this.entries.length === before || entry?.kind !== 'user') return;
+    const place = this.steering.findIndex((one) => one.text === entry.message.text);
+    if (place >= 0) this.steering = this.steering.filter((_, index) => index !== place);
+  }
+
   #ended(response: Response): void {
+    const wasFollowed = this.run !== null;
     this.#close?.();
     this.#close = null;
     this.run = null;
@@ -238,13 +353,22 @@ export class Thread {
       if ('progress' in entry && entry.progress === 'running') entry.progress = 'stopped';
     }
     this.usage = response.usage ?? null;
+    this.bytesKept = [...this.#watched].reduce((sum, entry) => sum + entry.bytesKept, 0);
     const message = response.coracle?.message ?? response.error?.message ?? '';
     const kinds = { cancelled: 'stopped', failed: 'failed', incomplete: 'incomplete' } as const;
     const kind = kinds[response.status as keyof typeof kinds];
     this.ending = kind ? { kind, message } : null;
+    // Messages that no step has got stay in the conversation.
+    this.entries = [...this.entries, ...this.steering.map((one) => new UserEntry(one.id, plain(one.text)))];
+    this.steering = [];
     this.version += 1;
+    if (kind) this.queue.hold();
+    else if (wasFollowed) this.#sendNext();
   }
 }
+
+/** Whether another run is under way in the conversation. */
+const isLocked = (error: unknown): boolean => error instanceof ApiError && error.code === 'conversation_locked';
 
 /** Joins successive pieces of the same text, so that each frame parses it once. */
 function joined(events: RunEvent[]): RunEvent[] {

@@ -22,6 +22,12 @@ with open('/artifacts/chart.svg', 'w') as file:
                '<rect width=\"120\" height=\"80\" fill=\"teal\"/></svg>')
 ";
 
+/// Reads more than it prints.
+const COUNTS: &str = "\
+from servers.shop import list_orders
+print(len(list_orders()['orders']))
+";
+
 /// Prints without end.
 const RUNS: &str = "\
 import time
@@ -30,6 +36,13 @@ while True:
     number += 1
     print('tick', number, flush=True)
     time.sleep(0.01 if number < 10 else 1)
+";
+
+/// Prints the texts that were uploaded.
+const READS: &str = "\
+import glob
+for name in sorted(glob.glob('/workspace/uploads/*.txt')):
+    print(open(name).read())
 ";
 
 /// Output and files that try to run something or to reach somebody.
@@ -67,6 +80,20 @@ fn library() -> Library {
     let computes = [vec![Step::text("I draw it."), code(COMPUTES)], vec![Step::text("The chart is ready.")]];
     let fails = [vec![Step::status_times(400, 1), Step::text("It works now.")]];
     let hostile = [vec![code(HOSTILE)], vec![Step::text("Done.")]];
+    let steps = [
+        vec![Step::text("I begin."), Step::gate("steps"), code("print('a step')")],
+        vec![Step::text("I have heard: {{user}}")],
+    ];
+    let waves = vec![
+        Step::pieces(&[
+            "With $\\omega = ",
+            "2\\pi f$ and \\(k\\), a formula follows.\n\n$$\n\\begin{aligned}\nx\n",
+            "+ y &= 1\n",
+        ]),
+        Step::gate("maths"),
+        Step::pieces(&["\\end{aligned}\n$$\n\n", "\\[\n\\frac{a}{b}\n\\]\n\n", "That is all."]),
+    ];
+    let waits = [vec![Step::text("I wait."), Step::gate("afar"), Step::text(" It is open.")]];
     Library { default: Some("echo".to_owned()), ..Library::default() }
         .with("echo", Script::new([vec![Step::text("{{user}}")]]))
         .with("boats", Script::new([boats]).says("Tell me about boats"))
@@ -74,6 +101,11 @@ fn library() -> Library {
         .with("fails", Script::new(fails).says("Fail"))
         .with("runs", Script::new([vec![code(RUNS)], vec![Step::text("Over.")]]).says("Run for ever"))
         .with("hostile", Script::new(hostile).says("Show hostile output"))
+        .with("steps", Script::new(steps).says("Work in steps"))
+        .with("waves", Script::new([waves]).says("Explain the waves"))
+        .with("waits", Script::new(waits).says("Wait for the gate"))
+        .with("reads", Script::new([vec![code(READS)], vec![Step::text("{{result}}")]]))
+        .with("counts", Script::new([vec![code(COUNTS)], vec![Step::text("Counted.")]]).says("Count the orders"))
         .with("one", cancels(1007))
         .with("other", cancels(1008))
 }
@@ -137,6 +169,41 @@ fn a_conversation_lives_in_the_page() {
 #[test]
 fn runs_are_stopped_and_calls_approved() {
     play("control.mjs");
+}
+
+#[test]
+fn messages_are_queued_or_sent_to_the_run() {
+    play("queue.mjs");
+}
+
+#[test]
+fn edited_messages_start_branches() {
+    play("branch.mjs");
+}
+
+#[test]
+fn conversations_are_exported_and_forked() {
+    play("export.mjs");
+}
+
+#[test]
+fn files_are_added_to_messages() {
+    play("uploads.mjs");
+}
+
+#[test]
+fn tokens_are_counted_and_estimates_marked() {
+    play("tokens.mjs");
+}
+
+#[test]
+fn the_command_palette_works_by_keyboard() {
+    play("palette.mjs");
+}
+
+#[test]
+fn formulas_are_rendered() {
+    play("maths.mjs");
 }
 
 #[test]

@@ -1,0 +1,34 @@
+// Conversations that are not open, but have messages to send when their run ends, or are opened next.
+
+import type { Thread } from './thread.svelte';
+
+/** Each one listens to its run, and browsers open few connections to a server. */
+const MAX_KEPT = 2;
+
+export class KeptThreads {
+  #threads: Thread[] = [];
+
+  /** The user opens another conversation. */
+  leave(thread: Thread): void {
+    if (!thread.isBusy || !thread.queue.isActive) {
+      thread.discard();
+      return;
+    }
+    this.keep(thread);
+  }
+
+  keep(thread: Thread): void {
+    this.#threads.push(thread);
+    while (this.#threads.length > MAX_KEPT) this.#threads.shift()?.discard();
+  }
+
+  /** The conversation with this ID, if it is at work or says why it is not. */
+  comeBack(id: string): Thread | null {
+    const found = this.#threads.find((thread) => thread.id === id);
+    if (!found) return null;
+    this.#threads = this.#threads.filter((thread) => thread !== found);
+    if (found.isBusy || found.problem) return found;
+    found.discard();
+    return null;
+  }
+}
