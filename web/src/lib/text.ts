@@ -13,6 +13,8 @@ export const text = {
   download: 'Download',
   tryAgain: 'Try again',
   loading: 'Loading…',
+  typeToConfirm: (word: string) => `Type “${word}” to confirm`,
+  outdated: 'This part of the page cannot be loaded. The server may have been updated: reload the page.',
   untitled: 'Untitled conversation',
 
   nav: {
@@ -30,6 +32,7 @@ export const text = {
     name: 'Title',
     deleteTitle: 'Delete conversation?',
     deleteText: (title: string) => `“${title}” is deleted with all its messages. Files that its code left are kept.`,
+    files: 'Files',
     tools: 'Tools',
     settings: 'Settings',
     keys: 'Keyboard shortcuts',
@@ -92,6 +95,7 @@ export const text = {
     took: (ms: number) => duration(ms),
     files: 'Files',
     open: (name: string) => `Open ${name}`,
+    show: (name: string) => `Show ${name}`,
     get: (name: string, size: string) => `Download ${name} ${size}`,
   },
 

@@ -140,6 +140,11 @@ fn runs_are_stopped_and_calls_approved() {
 }
 
 #[test]
+fn files_are_previewed_and_changed() {
+    play("files.mjs");
+}
+
+#[test]
 fn hostile_content_runs_nothing_and_sends_nothing() {
     play("hostile.mjs");
 }

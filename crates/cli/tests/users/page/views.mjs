@@ -1,6 +1,6 @@
 // Every view in both themes and at two widths: no violations of accessibility, nothing wider than the screen.
 
-import { ask, assert, axe, base, ended, finish, signedIn, takeComplaints } from './browser.mjs';
+import { ask, assert, axe, base, ended, finish, runCode, signedIn, takeComplaints } from './browser.mjs';
 
 const { page } = await signedIn();
 const pictures = process.env.CORACLE_PAGE_PICTURES;
@@ -30,6 +30,10 @@ async function checked(name) {
 await page.getByText('What shall we do?').waitFor();
 await page.getByRole('button', { name: 'Use shop: Returns one order' }).waitFor();
 await checked('empty');
+await page.goto(`${base}/#/files/workspace`);
+await page.getByText('The workspace is empty.').waitFor();
+await checked('files-empty');
+await page.goto(`${base}/#/`);
 await ask(page, 'Compute');
 await page.getByRole('img', { name: 'chart.svg' }).waitFor();
 await ended(page);
@@ -46,6 +50,33 @@ await page.goto(`${base}/#/tools`);
 await page.getByText('shop.list_orders').click();
 await page.getByText('from servers.shop import list_orders').waitFor();
 await checked('tools');
+
+// Files: previews, a change, and a file that is gone.
+await runCode(page, `
+import os
+os.makedirs('/workspace/data', exist_ok=True)
+open('/workspace/data/sales.csv', 'w').write('month,region,amount\\n' + '\\n'.join(f'2026-{n % 12 + 1:02},north,{n * 37}' for n in range(400)))
+open('/workspace/plan.md', 'w').write('# Plan\\n\\nRead [the sales](/workspace/data/sales.csv), then:\\n\\n- sum them\\n- draw **one** chart\\n\\n\`\`\`python\\nprint(1)\\n\`\`\`\\n')
+open('/workspace/sum.py', 'w').write('# Sums the amounts.\\nimport csv\\n\\ndef total(rows):\\n    return sum(int(row["amount"]) for row in rows)\\n')
+`);
+await page.goto(`${base}/#/files/workspace`);
+await page.getByRole('button', { name: 'data', exact: true }).click();
+await page.getByRole('link', { name: /sales\.csv/ }).click();
+await page.getByText('200 of 400 rows').waitFor();
+await checked('files-table');
+await page.goto(`${base}/#/files/workspace/plan.md`);
+await page.getByRole('heading', { name: 'Plan', exact: true }).waitFor();
+await checked('files-markdown');
+await page.goto(`${base}/#/files/workspace/sum.py`);
+await page.getByRole('button', { name: 'Edit' }).click();
+await page.getByRole('textbox', { name: 'Content of sum.py' }).waitFor();
+await checked('files-edit');
+await page.goto(`${base}/#/files/workspace/gone.txt`);
+await page.getByText('This file does not exist any more.').waitFor();
+await checked('files-gone');
+await page.goto(`${base}/#/files`);
+await page.getByRole('region', { name: 'List of files' }).getByRole('link', { name: /chart\.svg/ }).waitFor();
+await checked('files');
 await page.goto(`${base}/#/settings`);
 await page.getByText('Appearance').waitFor();
 await checked('settings');

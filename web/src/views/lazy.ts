@@ -1,0 +1,10 @@
+// Views that are loaded when they are first opened.
+
+import type { Component } from 'svelte';
+import type { View } from '../lib/route.svelte';
+
+export const views: Record<View, () => Promise<{ default: Component }>> = {
+  files: () => import('./Files.svelte'),
+  tools: () => import('./Tools.svelte'),
+  settings: () => import('./Settings.svelte'),
+};
