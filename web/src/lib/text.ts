@@ -33,6 +33,7 @@ export const text = {
     deleteTitle: 'Delete conversation?',
     deleteText: (title: string) => `“${title}” is deleted with all its messages. Files that its code left are kept.`,
     files: 'Files',
+    activity: 'Activity',
     tools: 'Tools',
     settings: 'Settings',
     keys: 'Keyboard shortcuts',

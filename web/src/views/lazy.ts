@@ -5,6 +5,7 @@ import type { View } from '../lib/route.svelte';
 
 export const views: Record<View, () => Promise<{ default: Component }>> = {
   files: () => import('./Files.svelte'),
+  activity: () => import('./Activity.svelte'),
   tools: () => import('./Tools.svelte'),
   settings: () => import('./Settings.svelte'),
 };

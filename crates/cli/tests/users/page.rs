@@ -145,6 +145,11 @@ fn files_are_previewed_and_changed() {
 }
 
 #[test]
+fn runs_and_sessions_are_listed_and_ended() {
+    play("activity.mjs");
+}
+
+#[test]
 fn hostile_content_runs_nothing_and_sends_nothing() {
     play("hostile.mjs");
 }

@@ -58,15 +58,12 @@ export async function ask(page, text) {
 }
 
 /** Runs Python in the sandbox, as the user of the page. */
-export async function runCode(page, code) {
-  const outcome = await page.evaluate(
-    async (code) => {
-      const headers = { 'content-type': 'application/json', 'x-coracle-csrf': '1' };
-      const answer = await fetch('/api/executions', { method: 'POST', headers, body: JSON.stringify({ code }) });
-      return answer.json();
-    },
-    code,
-  );
+export async function runCode(page, code, options = {}) {
+  const outcome = await page.evaluate(async (body) => {
+    const headers = { 'content-type': 'application/json', 'x-coracle-csrf': '1' };
+    const answer = await fetch('/api/executions', { method: 'POST', headers, body: JSON.stringify(body) });
+    return answer.json();
+  }, { code, ...options });
   assert.equal(outcome.success, true, JSON.stringify(outcome));
   return outcome;
 }

@@ -77,6 +77,22 @@ await checked('files-gone');
 await page.goto(`${base}/#/files`);
 await page.getByRole('region', { name: 'List of files' }).getByRole('link', { name: /chart\.svg/ }).waitFor();
 await checked('files');
+
+// Runs and sessions.
+await page.goto(`${base}/#/activity/sessions`);
+await page.getByText('No sessions yet.').waitFor();
+await checked('sessions-empty');
+await runCode(page, "from servers.shop import list_orders\nx = len(list_orders()['orders'])\nresult = x", { session: 'analysis' });
+await page.goto(`${base}/#/activity`);
+await page.getByText('Result').first().click();
+await page.getByText('1 execution').waitFor();
+await checked('runs');
+await page.getByRole('link', { name: 'Sessions' }).click();
+await page.getByRole('link', { name: /analysis/ }).waitFor();
+await checked('sessions');
+await page.getByRole('link', { name: /analysis/ }).click();
+await page.getByText('shop.list_orders').first().waitFor();
+await checked('session');
 await page.goto(`${base}/#/settings`);
 await page.getByText('Appearance').waitFor();
 await checked('settings');
