@@ -34,6 +34,7 @@ export async function send(
   path: string,
   body?: unknown,
   more: Record<string, string> = {},
+  signal?: AbortSignal,
 ): Promise<Response> {
   // Requests that change something need this header; pages of other sites cannot send it.
   const headers: Record<string, string> = { 'x-coracle-csrf': '1', ...more };
@@ -44,6 +45,7 @@ export async function send(
       method,
       headers,
       credentials: 'same-origin',
+      ...(signal ? { signal } : {}),
       // Chromium answers requests for a file from a cached range of an older version of it.
       cache: 'range' in more ? 'no-store' : 'default',
       ...(body === undefined ? {} : { body: body instanceof Blob ? body : JSON.stringify(body) }),

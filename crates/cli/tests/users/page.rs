@@ -7,7 +7,7 @@ use crate::site::Site;
 use coracle_scripted_model::{Library, Script, Step};
 use coracle_testing::harness::{As, program};
 use coracle_testing::skip::skip;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -102,10 +102,15 @@ fn has_page() -> bool {
 
 /// Plays a scenario against a server of its own.
 fn play(scenario: &str) {
+    play_with(scenario, json!({}));
+}
+
+/// Plays a scenario with further MCP servers.
+fn play_with(scenario: &str, mut servers: Value) {
     let Some((modules, browser)) = tools() else { return };
     let model = Playing::new(library());
-    let shop = json!({"shop": {"command": program(), "args": ["mcp-demo", "shop"]}});
-    let settings = format!("{}mcpServers: {shop}\n", model.settings("chat"));
+    servers["shop"] = json!({"command": program(), "args": ["mcp-demo", "shop"]});
+    let settings = format!("{}mcpServers: {servers}\n", model.settings("chat"));
     let site = Site::with_settings(As::current(), &[], &settings);
     let said = site.said_until("/sign-in/");
     let link = said.split_whitespace().find(|word| word.contains("/sign-in/")).unwrap();
@@ -147,6 +152,13 @@ fn files_are_previewed_and_changed() {
 #[test]
 fn runs_and_sessions_are_listed_and_ended() {
     play("activity.mjs");
+}
+
+#[test]
+fn tools_are_tried_and_clients_configured() {
+    let odd = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/users/page/odd-server.mjs");
+    let broken = json!({"command": "/does/not/exist"});
+    play_with("tools.mjs", json!({"odd": {"command": "node", "args": [odd]}, "broken": broken}));
 }
 
 #[test]
