@@ -1,6 +1,6 @@
 // Which view is open, from the fragment of the address. The server has one page.
 
-const VIEWS = ['files', 'activity', 'tools', 'settings'] as const;
+const VIEWS = ['files', 'activity', 'tools', 'settings', 'admin'] as const;
 export type View = (typeof VIEWS)[number];
 /** `parts` are what follows the view in the address, decoded. */
 export type Route = { view: 'chat'; id: string | null } | { view: View; parts: string[] };

@@ -36,6 +36,7 @@ export const text = {
     activity: 'Activity',
     tools: 'Tools',
     settings: 'Settings',
+    admin: 'Admin',
     keys: 'Keyboard shortcuts',
   },
 

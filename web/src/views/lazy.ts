@@ -8,4 +8,5 @@ export const views: Record<View, () => Promise<{ default: Component }>> = {
   activity: () => import('./Activity.svelte'),
   tools: () => import('./Tools.svelte'),
   settings: () => import('./Settings.svelte'),
+  admin: () => import('./Admin.svelte'),
 };

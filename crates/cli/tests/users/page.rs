@@ -107,14 +107,34 @@ fn play(scenario: &str) {
 
 /// Plays a scenario with further MCP servers.
 fn play_with(scenario: &str, mut servers: Value) {
-    let Some((modules, browser)) = tools() else { return };
+    let Some(tools) = tools() else { return };
+    servers["shop"] = shop();
     let model = Playing::new(library());
-    servers["shop"] = json!({"command": program(), "args": ["mcp-demo", "shop"]});
     let settings = format!("{}mcpServers: {servers}\n", model.settings("chat"));
     let site = Site::with_settings(As::current(), &[], &settings);
     let said = site.said_until("/sign-in/");
     let link = said.split_whitespace().find(|word| word.contains("/sign-in/")).unwrap();
     site.said_until("server    shop: 3 tools");
+    run(scenario, &tools, &model, &site, link);
+}
+
+/// Plays a scenario as an admin, on a server with another user.
+fn play_as_admin(scenario: &str) {
+    let Some(tools) = tools() else { return };
+    let model = Playing::new(library());
+    let settings = format!("{}mcpServers: {}\n", model.settings("chat"), json!({"shop": shop()}));
+    let site = Site::with_settings(As::current(), &["bob"], &settings);
+    let said = site.run(&["users", "add", "ann", "--admin"]);
+    let (_, token) = said.trim().split_once("/sign-in/").unwrap();
+    run(scenario, &tools, &model, &site, &format!("http://{}/sign-in/{token}", site.address()));
+}
+
+fn shop() -> Value {
+    json!({"command": program(), "args": ["mcp-demo", "shop"]})
+}
+
+/// Runs the steps of a scenario in a browser that signs in with this link.
+fn run(scenario: &str, (modules, browser): &(PathBuf, PathBuf), model: &Playing, site: &Site, link: &str) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/users/page").join(scenario);
     let home = tempfile::tempdir().unwrap();
     let output = Command::new("node")
@@ -159,6 +179,11 @@ fn tools_are_tried_and_clients_configured() {
     let odd = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/users/page/odd-server.mjs");
     let broken = json!({"command": "/does/not/exist"});
     play_with("tools.mjs", json!({"odd": {"command": "node", "args": [odd]}, "broken": broken}));
+}
+
+#[test]
+fn admins_manage_users_and_users_their_data() {
+    play_as_admin("admin.mjs");
 }
 
 #[test]

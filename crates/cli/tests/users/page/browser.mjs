@@ -21,6 +21,17 @@ export async function openGate(name) {
   assert.equal(answer.status, 204);
 }
 
+/** Opens a sign-in link. Users are offered to set a password first. */
+export async function signIn(page, link) {
+  await page.goto(link);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  const message = page.getByRole('textbox', { name: 'Message' });
+  const later = page.getByText('Not now');
+  await message.or(later).waitFor();
+  if (await later.isVisible()) await page.goto(`${base}/`);
+  await message.waitFor();
+}
+
 let browser;
 
 /** Starts the browser with the cookie of the link, which works once. */
@@ -29,9 +40,7 @@ export async function signedIn(options = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
   context.setDefaultTimeout(PATIENCE);
   const page = await watched(context);
-  await page.goto(link);
-  await page.getByRole('button', { name: 'Sign in' }).click();
-  await page.getByRole('textbox', { name: 'Message' }).waitFor();
+  await signIn(page, link);
   return { browser, context, page };
 }
 

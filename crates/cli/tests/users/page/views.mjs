@@ -1,31 +1,10 @@
 // Every view in both themes and at two widths: no violations of accessibility, nothing wider than the screen.
 
-import { ask, assert, axe, base, ended, finish, runCode, signedIn, takeComplaints } from './browser.mjs';
+import { accessible } from './accessible.mjs';
+import { ask, assert, base, ended, finish, runCode, signedIn, takeComplaints } from './browser.mjs';
 
 const { page } = await signedIn();
-const pictures = process.env.CORACLE_PAGE_PICTURES;
-
-async function checked(name) {
-  if (!(await page.evaluate(() => 'axe' in window))) await page.evaluate(axe);
-  for (const theme of ['light', 'dark']) {
-    await page.emulateMedia({ colorScheme: theme, reducedMotion: 'reduce' });
-    for (const [width, height] of [[1280, 800], [390, 844]]) {
-      await page.setViewportSize({ width, height });
-      await page.waitForFunction((wanted) => innerWidth === wanted, width);
-      const violations = await page.evaluate(async () => {
-        const { violations } = await window.axe.run(document, {
-          runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'],
-        });
-        return violations.map((found) => `${found.id}: ${found.nodes.map((node) => node.html).join(' | ')}`);
-      });
-      assert.deepEqual(violations, [], `${name}, ${theme}, ${width}`);
-      const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-      assert.ok(overflow <= 0, `${name} is ${overflow} pixels too wide at ${width}`);
-      if (pictures) await page.screenshot({ path: `${pictures}/${name}-${theme}-${width}.png` });
-    }
-  }
-  await page.setViewportSize({ width: 1280, height: 800 });
-}
+const checked = (name) => accessible(page, name);
 
 await page.getByText('What shall we do?').waitFor();
 await page.getByRole('button', { name: 'Use shop: Returns one order' }).waitFor();
@@ -110,7 +89,19 @@ await page.getByText('shop.list_orders').first().waitFor();
 await checked('session');
 await page.goto(`${base}/#/settings`);
 await page.getByText('Appearance').waitFor();
+await page.getByText(/files and folders/).waitFor();
 await checked('settings');
+await page.getByRole('button', { name: 'Delete my data' }).click();
+await page.getByRole('dialog', { name: 'Delete all your data?' }).waitFor();
+await checked('settings-delete');
+await page.keyboard.press('Escape');
+await page.goto(`${base}/#/admin`);
+await page.getByText('coracle users add NAME --admin').waitFor();
+await checked('admin-local');
+await page.getByRole('link', { name: 'Server', exact: true }).click();
+await page.getByText('success', { exact: true }).waitFor();
+await checked('admin-server');
+await page.goto(`${base}/#/settings`);
 await page.getByRole('radio', { name: 'Dark' }).check();
 await page.reload();
 assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), 'dark');
