@@ -27,6 +27,7 @@ class Router {
   /** Asks whether the view may be left, if something in it would be lost. Gets what leaves it after all. */
   guard: ((leave: () => void) => void) | null = null;
   #hash = location.hash;
+  #last: Partial<Record<View, string[]>> = {};
 
   constructor() {
     window.addEventListener('hashchange', () => {
@@ -42,6 +43,12 @@ class Router {
       this.#hash = wanted;
       this.current = parse(wanted);
     });
+  }
+
+  /** What follows a view in the address. A view that is being left keeps what it had. */
+  partsOf(view: View): string[] {
+    if (this.current.view === view) this.#last[view] = this.current.parts;
+    return this.#last[view] ?? [];
   }
 
   go(path: string): void {

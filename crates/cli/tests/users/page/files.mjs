@@ -34,7 +34,7 @@ await panel.getByText('**bold**').waitFor();
 await panel.getByRole('button', { name: 'Delete version 1' }).click();
 await confirm('Delete version 1 of report.md?').getByRole('button', { name: 'Delete' }).click();
 await panel.getByRole('button', { name: 'Delete version 1' }).waitFor({ state: 'hidden' });
-await panel.getByText('sandbox:/workspace').or(panel.getByRole('link', { name: 'data' })).first().waitFor();
+await panel.getByText('sandbox:/workspace').waitFor();
 
 // A link that names a path of the sandbox opens the file in the tree.
 await panel.getByRole('button', { name: 'Preview' }).click();

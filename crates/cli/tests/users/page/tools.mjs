@@ -106,12 +106,12 @@ await page.getByText('function cancel_order').waitFor();
 await page.getByRole('link', { name: 'All tools' }).click();
 for (const [client, key] of [['Claude Code', 'mcpServers'], ['Claude Desktop', 'mcpServers'], ['Cursor', 'mcpServers'], ['VS Code', 'servers']]) {
   await page.getByRole('combobox', { name: 'Client' }).selectOption(client);
-  await page.getByRole('button', { name: 'Copy configuration for my client' }).click();
-  await page.getByRole('button', { name: 'Copied' }).waitFor();
+  await page.evaluate(() => navigator.clipboard.writeText(''));
+  await page.getByRole('button', { name: /^(Copy configuration for my client|Copied)$/ }).click();
+  await page.waitForFunction(() => navigator.clipboard.readText().then((text) => text !== ''));
   const copied = JSON.parse(await page.evaluate(() => navigator.clipboard.readText()));
   const entry = copied[key].coracle;
   assert.ok(client === 'Claude Desktop' ? entry.command === 'coracle' : entry.url === `${base}/mcp`, JSON.stringify(entry));
-  await page.getByRole('button', { name: 'Copy configuration for my client' }).waitFor();
 }
 await page.getByRole('searchbox', { name: 'Search tools' }).fill('nothing like it');
 await page.getByText('No tool matches.').waitFor();
