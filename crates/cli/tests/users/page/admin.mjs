@@ -1,7 +1,6 @@
 // Administration: users and their keys, the state of the server; and what everybody can do with their own data.
 
-import { accessible } from './accessible.mjs';
-import { ask, assert, base, ended, finish, runCode, signIn, signedIn } from './browser.mjs';
+import { ask, assert, base, checked, ended, finish, runCode, signIn, signedIn } from './browser.mjs';
 
 const { browser, page } = await signedIn();
 const user = (name) => page.getByRole('main').getByRole('listitem').filter({ has: page.getByRole('button', { name: `Delete: ${name}` }) });
@@ -32,7 +31,7 @@ await page.getByRole('textbox', { name: 'User name' }).fill('carla');
 await page.getByRole('button', { name: 'Add user' }).click();
 await page.getByRole('alert').waitFor();
 
-await accessible(page, 'admin-users');
+await checked(page, 'admin-users');
 
 // Roles, keys, links, and disabling, which ends the other browser's access.
 await page.getByRole('combobox', { name: 'Role of carla' }).selectOption('Admin');

@@ -8,7 +8,7 @@ const { CORACLE_PAGE_MODULES: modules, CORACLE_PAGE_URL: url, CORACLE_PAGE_LINK:
 const require = createRequire(`${modules}/`);
 const { chromium } = require('playwright-core');
 /** The checker as a script. The policy of the page does not apply to what a driver runs. */
-export const axe = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
+const axe = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
 export { assert };
 export const base = url;
 
@@ -79,6 +79,31 @@ export async function runCode(page, code, options = {}) {
 
 /** Waits until the run has ended. */
 export const ended = (page) => page.getByText(/tokens in/).waitFor();
+
+const pictures = process.env.CORACLE_PAGE_PICTURES;
+
+/** Checks a view in both themes and at two widths: no violations of accessibility, nothing wider than the screen. */
+export async function checked(page, name) {
+  if (!(await page.evaluate(() => 'axe' in window))) await page.evaluate(axe);
+  for (const theme of ['light', 'dark']) {
+    await page.emulateMedia({ colorScheme: theme, reducedMotion: 'reduce' });
+    for (const [width, height] of [[1280, 800], [390, 844]]) {
+      await page.setViewportSize({ width, height });
+      await page.waitForFunction((wanted) => innerWidth === wanted, width);
+      const violations = await page.evaluate(async () => {
+        const { violations } = await window.axe.run(document, {
+          runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'],
+        });
+        return violations.map((found) => `${found.id}: ${found.nodes.map((node) => node.html).join(' | ')}`);
+      });
+      assert.deepEqual(violations, [], `${name}, ${theme}, ${width}`);
+      const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      assert.ok(overflow <= 0, `${name} is ${overflow} pixels too wide at ${width}`);
+      if (pictures) await page.screenshot({ path: `${pictures}/${name}-${theme}-${width}.png` });
+    }
+  }
+  await page.setViewportSize({ width: 1280, height: 800 });
+}
 
 /** Ends the browser. Only what the scenario has provoked may have been complained about. */
 export async function finish(...provoked) {

@@ -1,10 +1,9 @@
 // Every view in both themes and at two widths: no violations of accessibility, nothing wider than the screen.
 
-import { accessible } from './accessible.mjs';
-import { ask, assert, base, ended, finish, runCode, signedIn, takeComplaints } from './browser.mjs';
+import { ask, assert, base, checked as checkedIn, ended, finish, runCode, signedIn, takeComplaints } from './browser.mjs';
 
 const { page } = await signedIn();
-const checked = (name) => accessible(page, name);
+const checked = (name) => checkedIn(page, name);
 
 await page.getByText('What shall we do?').waitFor();
 await page.getByRole('button', { name: 'Use shop: Returns one order' }).waitFor();
