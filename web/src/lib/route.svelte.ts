@@ -24,7 +24,7 @@ function parse(hash: string): Route {
 
 class Router {
   current = $state.raw<Route>(parse(location.hash));
-  /** Asks whether the view may be left, if something in it would be lost. Gets what leaves it after all. */
+  /** Called instead of leaving a view with unsaved changes. Its argument leaves the view after all. */
   guard: ((leave: () => void) => void) | null = null;
   #hash = location.hash;
   #last: Partial<Record<View, string[]>> = {};

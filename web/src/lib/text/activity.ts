@@ -34,7 +34,7 @@ export const activity = {
   deleted: 'The details of this run were deleted.',
   openConversation: 'Open the conversation',
   session: (number: number) => `Session ${number}`,
-  live: 'Not ended',
+  live: 'Active',
   endedAt: (when: string) => `Ended ${when}`,
   lastUsed: (when: string) => `last used ${when}`,
   tasks: (number: number) => (number === 1 ? '1 task' : `${count(number)} tasks`),

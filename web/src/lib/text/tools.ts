@@ -36,7 +36,7 @@ export const tools = {
   policy: 'Policy',
   decisions: {
     allow: 'Allowed: code calls this tool without asking.',
-    ask: 'Asked: each call waits until you approve it.',
+    ask: 'Needs approval: each call waits until you approve it.',
     deny: 'Denied: calls of this tool fail, and nobody can approve them.',
   } as Record<string, string>,
   reason: (reason: string) => `Reason: ${reason}.`,

@@ -60,7 +60,7 @@ await page.getByText(/task_001 \(python, done\)/).waitFor();
 await page.getByRole('button', { name: 'End session' }).click();
 const dialog = page.getByRole('dialog', { name: 'End analysis?' });
 await dialog.getByRole('button', { name: 'Cancel' }).click();
-await page.getByText('Not ended').waitFor();
+await page.getByText('Active', { exact: true }).waitFor();
 await page.getByRole('button', { name: 'End session' }).click();
 await dialog.getByRole('button', { name: 'End session' }).click();
 await page.getByText(/^Ended /).waitFor();

@@ -75,7 +75,7 @@ await answer.getByRole('columnheader', { name: 'customer' }).waitFor();
 
 // A tool that needs approval: the question appears here. Enter alone does not approve it.
 await page.goto(`${base}/#/tools/shop/cancel_order`);
-await page.getByText('Asked: each call waits until you approve it.').waitFor();
+await page.getByText('Needs approval: each call waits until you approve it.').waitFor();
 await page.getByText('policy: { tools: { "shop.cancel_order": allow } }').waitFor();
 await page.getByRole('textbox', { name: /^id/ }).fill('1009');
 await call.click();
