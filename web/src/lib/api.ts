@@ -28,23 +28,32 @@ export function problem(status: number, body: unknown): ApiError {
   return new ApiError(status, '', `The server answered with status ${status}.`);
 }
 
-/** Sends a request; an answer that is an error becomes an exception. */
-async function send(method: string, path: string, body?: unknown): Promise<Response> {
+/** Sends a request; an answer that is an error becomes an exception. Files are sent as they are, all else as JSON. */
+export async function send(
+  method: string,
+  path: string,
+  body?: unknown,
+  more: Record<string, string> = {},
+  signal?: AbortSignal,
+): Promise<Response> {
   // Requests that change something need this header; pages of other sites cannot send it.
-  const headers: Record<string, string> = { 'x-coracle-csrf': '1' };
-  if (body !== undefined) headers['content-type'] = 'application/json';
+  const headers: Record<string, string> = { 'x-coracle-csrf': '1', ...more };
+  if (body !== undefined) headers['content-type'] = body instanceof Blob ? 'application/octet-stream' : 'application/json';
   let response: Response;
   try {
     response = await fetch(path, {
       method,
       headers,
       credentials: 'same-origin',
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      ...(signal ? { signal } : {}),
+      // Chromium answers requests for a file from a cached range of an older version of it.
+      cache: 'range' in more ? 'no-store' : 'default',
+      ...(body === undefined ? {} : { body: body instanceof Blob ? body : JSON.stringify(body) }),
     });
   } catch {
     throw new ApiError(0, 'unreachable', 'The server cannot be reached.');
   }
-  if (!response.ok) throw problem(response.status, await json(response));
+  if (!response.ok && response.status !== 304) throw problem(response.status, await json(response));
   return response;
 }
 

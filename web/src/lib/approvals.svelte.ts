@@ -24,6 +24,8 @@ const INTERVAL = 15_000;
 
 class Approvals {
   open = $state.raw<Approval[]>([]);
+  /** IDs of questions that the view asks itself. */
+  here = $state.raw<ReadonlySet<string>>(new Set());
 
   /** Looks for open questions now and from time to time, while the page is visible. */
   watch(): () => void {

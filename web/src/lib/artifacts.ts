@@ -20,6 +20,9 @@ const address = (artifact: Artifact): string =>
 export const downloadAddress = (artifact: Artifact): string => address(artifact);
 export const inlineAddress = (artifact: Artifact): string => `${address(artifact)}?inline=1`;
 
+/** The view of the file in this page. */
+export const viewAddress = (artifact: Artifact): string => `#/files/artifacts/${part(artifact.name)}/${artifact.version}`;
+
 /** Reads the artifact in an event; `null` if it was not kept. */
 export function fromEvent(value: unknown): Artifact | null {
   const { name, id, mime, bytes, version } = (value ?? {}) as Partial<Artifact>;

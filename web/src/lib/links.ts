@@ -12,15 +12,18 @@ export function safeLink(address: string): string | null {
   }
 }
 
-/** The name of a file of the sandbox that a model links to, relative to `/artifacts`. */
-export function artifactName(address: string): string | null {
-  const found = /^(?:sandbox:)?\/(?:mnt\/data|artifacts)\/(.+)$/.exec(address);
-  if (!found?.[1]) return null;
+/** The view of a file of the sandbox that a model links to. */
+export function fileLink(address: string): string | null {
+  const found = /^(?:sandbox:|file:\/\/)?\/(mnt\/data|artifacts|workspace)\/([^?#]+)$/.exec(address);
+  if (!found?.[2]) return null;
+  let path = found[2];
   try {
-    return decodeURIComponent(found[1]);
+    path = decodeURIComponent(path);
   } catch {
-    return found[1];
+    // It may be a name with a percent sign.
   }
+  if (path.split('/').some((name) => name === '' || name === '.' || name === '..')) return null;
+  return `#/files/${found[1] === 'workspace' ? 'workspace' : 'artifacts'}/${encodeURIComponent(path)}`;
 }
 
 const NAMED: Record<string, string> = {

@@ -4,7 +4,7 @@ import { messageOf } from './api';
 import { fork } from './branches';
 import { FORMATS, type Summary, exportAddress } from './history';
 import { type Theme, preferences } from './preferences.svelte';
-import { router } from './route.svelte';
+import { VIEWS, router } from './route.svelte';
 import { session } from './session.svelte';
 import { text } from './text';
 import type { Thread } from './thread.svelte';
@@ -15,7 +15,6 @@ export type Group = { id: string; title: string; commands: Command[] };
 /** What only the page itself can do. */
 export type Deeds = { showKeys: () => void; search: () => void };
 
-const VIEWS = ['tools', 'settings'] as const;
 const THEMES: Theme[] = ['system', 'light', 'dark'];
 
 /** Saves what is at an address as a file. */
@@ -52,14 +51,18 @@ function actions(thread: Thread, deeds: Deeds): Command[] {
     { id: 'keys', label: text.nav.keys, run: deeds.showKeys },
     ...THEMES.filter((theme) => theme !== preferences.theme).map((theme) => ({
       id: `theme-${theme}`,
-      label: text.palette.theme(text.settings.themes[theme]),
+      label: text.palette.themes[theme],
       run: () => void (preferences.theme = theme),
     })),
   ];
 }
 
 const views = (): Command[] =>
-  VIEWS.map((view) => ({ id: `view-${view}`, label: text[view].title, run: () => router.go(view) }));
+  VIEWS.filter((view) => view !== 'admin' || session.me?.role === 'admin').map((view) => ({
+    id: `view-${view}`,
+    label: text.nav[view],
+    run: () => router.go(view),
+  }));
 
 const models = (): Command[] =>
   session.models.map((model) => ({

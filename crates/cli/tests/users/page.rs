@@ -7,7 +7,7 @@ use crate::site::Site;
 use coracle_scripted_model::{Library, Script, Step};
 use coracle_testing::harness::{As, program};
 use coracle_testing::skip::skip;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -134,14 +134,39 @@ fn has_page() -> bool {
 
 /// Plays a scenario against a server of its own.
 fn play(scenario: &str) {
-    let Some((modules, browser)) = tools() else { return };
+    play_with(scenario, json!({}));
+}
+
+/// Plays a scenario with further MCP servers.
+fn play_with(scenario: &str, mut servers: Value) {
+    let Some(tools) = tools() else { return };
+    servers["shop"] = shop();
     let model = Playing::new(library());
-    let shop = json!({"shop": {"command": program(), "args": ["mcp-demo", "shop"]}});
-    let settings = format!("{}mcpServers: {shop}\n", model.settings("chat"));
+    let settings = format!("{}mcpServers: {servers}\n", model.settings("chat"));
     let site = Site::with_settings(As::current(), &[], &settings);
     let said = site.said_until("/sign-in/");
     let link = said.split_whitespace().find(|word| word.contains("/sign-in/")).unwrap();
     site.said_until("server    shop: 3 tools");
+    run(scenario, &tools, &model, &site, link);
+}
+
+/// Plays a scenario as an admin, on a server with another user.
+fn play_as_admin(scenario: &str) {
+    let Some(tools) = tools() else { return };
+    let model = Playing::new(library());
+    let settings = format!("{}mcpServers: {}\n", model.settings("chat"), json!({"shop": shop()}));
+    let site = Site::with_settings(As::current(), &["bob"], &settings);
+    let said = site.run(&["users", "add", "ann", "--admin"]);
+    let (_, token) = said.trim().split_once("/sign-in/").unwrap();
+    run(scenario, &tools, &model, &site, &format!("http://{}/sign-in/{token}", site.address()));
+}
+
+fn shop() -> Value {
+    json!({"command": program(), "args": ["mcp-demo", "shop"]})
+}
+
+/// Runs the steps of a scenario in a browser that signs in with this link.
+fn run(scenario: &str, (modules, browser): &(PathBuf, PathBuf), model: &Playing, site: &Site, link: &str) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/users/page").join(scenario);
     let home = tempfile::tempdir().unwrap();
     let output = Command::new("node")
@@ -204,6 +229,28 @@ fn the_command_palette_works_by_keyboard() {
 #[test]
 fn formulas_are_rendered() {
     play("maths.mjs");
+}
+
+#[test]
+fn files_are_previewed_and_changed() {
+    play("files.mjs");
+}
+
+#[test]
+fn runs_and_sessions_are_listed_and_ended() {
+    play("activity.mjs");
+}
+
+#[test]
+fn tools_are_tried_and_clients_configured() {
+    let odd = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/users/page/odd-server.mjs");
+    let broken = json!({"command": "/does/not/exist"});
+    play_with("tools.mjs", json!({"odd": {"command": "node", "args": [odd]}, "broken": broken}));
+}
+
+#[test]
+fn admins_manage_users_and_users_their_data() {
+    play_as_admin("admin.mjs");
 }
 
 #[test]

@@ -1,13 +1,15 @@
 // What a model, a tool or a file says runs nothing and sends nothing.
 
 import http from 'node:http';
-import { ask, assert, base, ended, finish, signedIn, takeComplaints } from './browser.mjs';
+import { ask, assert, base, ended, finish, runCode, signedIn, takeComplaints } from './browser.mjs';
 
 const heard = [];
 const listener = http.createServer((request, response) => {
   heard.push(request.url);
   response.end('heard');
 });
+// Even a connection without a request tells somebody that the file was opened.
+listener.on('connection', () => heard.push('connection'));
 await new Promise((done) => listener.listen(0, '127.0.0.1', done));
 const address = `http://127.0.0.1:${listener.address().port}`;
 
@@ -66,6 +68,56 @@ assert.ok(found.links.some(([protocol, rel]) => protocol === 'https:' && rel ===
 assert.ok(found.links.every(([protocol]) => protocol === 'http:' || protocol === 'https:'), found.links.join(' '));
 assert.deepEqual(heard, []);
 
+// Files with hostile names and contents, in every form of the preview. Pages are shown as their source.
+const pageOf = (from) => `<!doctype html>
+<meta http-equiv="refresh" content="0;url=${from}/refresh">
+<link rel="preconnect" href="${from}"><link rel="dns-prefetch" href="${from}"><link rel="prefetch" href="${from}/prefetch">
+<link rel="stylesheet" href="${from}/css"><link rel="icon" href="${from}/icon"><base href="${from}/">
+<style>@import url(${from}/import); @font-face { font-family: x; src: url(${from}/font) } body { font-family: x; background: url(${from}/background) }</style>
+<h1>Displayed</h1><p id="state">untouched</p>
+<img src="${from}/picture"><img srcset="${from}/set"><video src="${from}/video" autoplay></video><audio src="${from}/audio"></audio>
+<object data="${from}/object"></object><embed src="${from}/embed"><iframe src="${from}/inner"></iframe>
+<svg><image href="${from}/svg-image" /></svg><input type="image" src="${from}/input">
+<form action="${from}/form"><button id="send">Send</button></form><a id="go" href="${from}/go">Go</a><a id="top" target="_top" href="${from}/top">Top</a>
+<script>document.getElementById('state').textContent = 'touched'; fetch('${from}/fetched'); location = '${from}/moved'; open('${from}/popup'); top.location = '${from}/top-moved'</script>`;
+const hostileName = '<img src=x onerror=alert(1)>';
+await runCode(page, `
+import json, os
+name = ${JSON.stringify(hostileName)}
+page = ${JSON.stringify(pageOf(address))}
+text = ${JSON.stringify(attacks(address))}
+os.makedirs('/workspace/' + name, exist_ok=True)
+for ending, content in {'html': page, 'svg': '<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"><script>alert(1)</script><image href="${address}/svg"/></svg>',
+                        'md': text, 'csv': 'a,b\\n"' + text.replace('"', '""') + '",' + name, 'json': json.dumps([{name: text}]), 'txt': page}.items():
+    open('/workspace/' + name + '/' + name + '.' + ending, 'w').write(content)
+    open('/artifacts/' + name + '.' + ending, 'w').write(content)
+`);
+const panel = page.getByRole('region', { name: 'File', exact: true });
+for (const [kind, folder] of [['workspace', `${hostileName}/`], ['artifacts', '']]) {
+  for (const [ending, shown] of [
+    ['svg', () => panel.getByRole('img')],
+    ['md', () => panel.getByText('click', { exact: true })],
+    ['csv', () => panel.getByRole('cell', { name: hostileName, exact: true })],
+    ['json', () => panel.getByRole('columnheader', { name: hostileName })],
+    ['txt', () => panel.getByText('untouched')],
+    ['html', () => panel.getByText('Displayed')],
+  ]) {
+    await page.goto(`${base}/#/files/${kind}/${encodeURIComponent(`${folder}${hostileName}.${ending}`)}`);
+    await shown().first().waitFor();
+    const inside = await page.evaluate(() => ({
+      harmed: document.documentElement.dataset.harmed ?? null,
+      elements: [...document.querySelectorAll('script, style, iframe, object, embed, base, [onerror], [onload]')]
+        .filter((element) => element.getAttribute('type') !== 'module')
+        .map((element) => element.outerHTML),
+      images: [...document.images].map((image) => new URL(image.src).origin),
+    }));
+    assert.deepEqual(inside, { harmed: null, elements: [], images: ending === 'svg' ? [base] : [] });
+  }
+}
+assert.deepEqual(heard, []);
+assert.deepEqual(takeComplaints(), []);
+await page.goto(`${base}/#/`);
+
 // Controls: a page without a policy runs the same text, and this one could not even if it tried.
 const control = await browser.newContext();
 const victim = await control.newPage();
@@ -73,7 +125,7 @@ await victim.setContent(attacks(address));
 await victim.waitForFunction(() => document.images.length > 0);
 await new Promise((done) => {
   const look = setInterval(() => {
-    if (heard.includes('/img') && heard.includes('/frame')) {
+    if (heard.includes('/img') && heard.includes('/frame') && heard.includes('connection')) {
       clearInterval(look);
       done();
     }

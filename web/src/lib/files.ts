@@ -1,0 +1,57 @@
+// Files of the workspace.
+
+import { ApiError, call, get, post, send } from './api';
+
+export type Entry = { path: string; kind: 'file' | 'folder' | 'link' | 'other'; bytes: number; modified_at: string };
+export type Listing = { files: Entry[]; truncated: boolean };
+export type Usage = { bytes: number; files: number; max_bytes: number; max_files: number };
+
+/** A file that can be previewed. */
+export type Source = {
+  name: string;
+  bytes: number;
+  /** Media type; empty if only the answer of the server says it. */
+  mime: string;
+  download: string;
+  inline: string;
+};
+
+const query = (values: Record<string, string>): string => new URLSearchParams(values).toString();
+
+export const nameOf = (path: string): string => path.slice(path.lastIndexOf('/') + 1);
+export const folderOf = (path: string): string => (path.includes('/') ? path.slice(0, path.lastIndexOf('/')) : '');
+export const joined = (folder: string, name: string): string => (folder ? `${folder}/${name}` : name);
+
+export const usage = (): Promise<Usage> => get<Usage>('/api/workspace');
+
+/** The entries of a folder: folders first, then by name. */
+export async function list(path: string): Promise<Listing> {
+  const listing = await get<Listing>(`/api/workspace/files?${query({ path })}`);
+  const rank = (entry: Entry): number => (entry.kind === 'folder' ? 0 : 1);
+  const byName = new Intl.Collator(undefined, { numeric: true });
+  const files = listing.files.toSorted(
+    (one, other) => rank(one) - rank(other) || byName.compare(nameOf(one.path), nameOf(other.path)),
+  );
+  return { files, truncated: listing.truncated };
+}
+
+export function source(entry: Entry): Source {
+  const download = `/api/workspace/file?${query({ path: entry.path })}`;
+  return { name: nameOf(entry.path), bytes: entry.bytes, mime: '', download, inline: `${download}&inline=1` };
+}
+
+/** Writes a file. Returns `false` if one is there that may not be replaced. */
+export async function write(path: string, content: Blob, overwrite: boolean): Promise<boolean> {
+  try {
+    await send('PUT', `/api/workspace/file?${query({ path, overwrite: String(overwrite) })}`, content);
+    return true;
+  } catch (error) {
+    if (!overwrite && error instanceof ApiError && error.status === 409) return false;
+    throw error;
+  }
+}
+
+export const move = (from: string, to: string): Promise<Entry> => post<Entry>('/api/workspace/move', { from, to });
+
+export const remove = (entry: Entry): Promise<void> =>
+  call('DELETE', `/api/workspace/file?${query({ path: entry.path, recursive: String(entry.kind === 'folder') })}`);
