@@ -24,12 +24,16 @@ export const joined = (folder: string, name: string): string => (folder ? `${fol
 
 export const usage = (): Promise<Usage> => get<Usage>('/api/workspace');
 
+/** Links that the server puts into each workspace, for code that imports from them. */
+const OWN_LINKS = new Set(['servers', 'skills']);
+
 /** The entries of a folder: folders first, then by name. */
 export async function list(path: string): Promise<Listing> {
   const listing = await get<Listing>(`/api/workspace/files?${query({ path })}`);
+  const found = listing.files.filter((entry) => entry.kind !== 'link' || !OWN_LINKS.has(entry.path));
   const rank = (entry: Entry): number => (entry.kind === 'folder' ? 0 : 1);
   const byName = new Intl.Collator(undefined, { numeric: true });
-  const files = listing.files.toSorted(
+  const files = found.toSorted(
     (one, other) => rank(one) - rank(other) || byName.compare(nameOf(one.path), nameOf(other.path)),
   );
   return { files, truncated: listing.truncated };
