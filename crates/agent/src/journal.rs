@@ -1,7 +1,7 @@
 //! The journal of a run: everything that is needed to take it up after a crash.
 
 use async_trait::async_trait;
-use coracle_models::{Call, CallResult, Item, Part, Usage};
+use coracle_models::{Call, CallResult, Item, Part, StopReason, Usage};
 use serde_json::Value;
 use std::fmt;
 
@@ -28,6 +28,8 @@ pub enum Entry<'a> {
         step: u32,
         /// The items that the answer adds to the conversation.
         items: &'a [Item],
+        /// Why the answer ended.
+        stop: StopReason,
         /// The tokens of the step.
         usage: Usage,
         /// The calls that the agent is about to run.
@@ -86,4 +88,7 @@ pub struct Earlier {
     /// Calls of the last answer that have no result yet. They are the last items of the conversation, apart from the
     /// results of the calls before them.
     pub open: Vec<Call>,
+    /// Why the last answer ended, if it has no calls and nothing was added to the conversation after it. The model is not
+    /// asked again.
+    pub last: Option<StopReason>,
 }

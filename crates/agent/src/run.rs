@@ -209,6 +209,8 @@ struct Run<'a> {
     journal: Arc<dyn RunJournal>,
     /// Calls of an earlier attempt that have no result.
     open: Vec<Call>,
+    /// Why the last answer of an earlier attempt ended, if it has no calls.
+    last: Option<StopReason>,
     questions: Questions,
     emitter: Emitter,
     added: Vec<Item>,
@@ -265,6 +267,7 @@ impl<'a> Run<'a> {
             cancel,
             journal,
             open: earlier.open,
+            last: earlier.last,
             questions,
             emitter,
             added: Vec::new(),
@@ -294,6 +297,9 @@ impl<'a> Run<'a> {
             if let Some(ended) = self.run_calls(own, of_client, Outputs::OfTools).await? {
                 return Ok(ended);
             }
+        }
+        if let Some(ended) = self.last.take().and_then(|stop| self.without_calls(stop)) {
+            return Ok(ended);
         }
         loop {
             for parts in self.steering.take() {
@@ -385,20 +391,14 @@ impl<'a> Run<'a> {
             }
         }
         let (own, of_client) = self.divided(calls.clone());
-        let entry = Entry::Answered { step: self.steps, items: &items, usage, own: &own, of_client: &of_client };
+        let entry = Entry::Answered { step: self.steps, items: &items, stop, usage, own: &own, of_client: &of_client };
         self.journal.record(entry).await?;
         self.emitter.send(RunEvent::StepEnded { items: items.clone(), usage }).await;
         for item in items {
             self.add(item);
         }
         if calls.is_empty() {
-            return Ok(match stop {
-                StopReason::Length => Some(Ended::Length),
-                StopReason::Refusal => Some(Ended::Refused),
-                StopReason::End | StopReason::Calls if self.steering.end_if_empty() => Some(Ended::Done),
-                // A message has arrived while the model wrote its last answer.
-                StopReason::End | StopReason::Calls => None,
-            });
+            return Ok(self.without_calls(stop));
         }
         self.has_called = true;
         let repeated = self.repeated(&calls);
@@ -414,6 +414,17 @@ impl<'a> Run<'a> {
         let outputs = if stop == StopReason::Length { Outputs::TooLong } else { Outputs::OfTools };
         self.repetitions = repeated;
         self.run_calls(own, of_client, outputs).await
+    }
+
+    /// Why the run ends after an answer without calls, if it does.
+    fn without_calls(&self, stop: StopReason) -> Option<Ended> {
+        match stop {
+            StopReason::Length => Some(Ended::Length),
+            StopReason::Refusal => Some(Ended::Refused),
+            StopReason::End | StopReason::Calls if self.steering.end_if_empty() => Some(Ended::Done),
+            // A message has arrived while the model wrote its last answer.
+            StopReason::End | StopReason::Calls => None,
+        }
     }
 
     /// Runs calls and adds their results in the order of the calls, each as soon as those before it have one.

@@ -149,8 +149,9 @@ impl StoreJournal {
                     progress.begun.push(begun(StepKind::Model, &step.to_string()));
                 }
             }
-            Entry::Answered { step, items, usage, own, of_client } => {
-                progress = self.answered(step, items, json!({ "usage": usage }), own, of_client)?;
+            Entry::Answered { step, items, stop, usage, own, of_client } => {
+                let outcome = json!({ "usage": usage, "stop": stop });
+                progress = self.answered(step, items, outcome, own, of_client)?;
                 added = items.len();
             }
             Entry::Result { result, structured } => {

@@ -10,7 +10,7 @@ use crate::surroundings::container;
 use crate::wire::items::{self, Place};
 use crate::wire::response::{self, StoredOutcome};
 use coracle_agent::Earlier;
-use coracle_models::{Call, Usage};
+use coracle_models::{Call, Item, StopReason, Usage};
 use coracle_store::{ItemRecord, Progress, RunEnd, RunRecord, RunState, StepKind, StepRecord};
 use coracle_types::{RunId, UserId};
 use std::sync::Arc;
@@ -55,7 +55,8 @@ impl RunService {
         let own: Vec<ItemRecord> =
             records.into_iter().filter(|item| item.is_output && item.run.as_ref() == Some(id)).collect();
         let finished = finished(user, &spec, &own, &open);
-        let earlier = earlier(&store.steps(user, id).await?, open.iter().map(|open| open.call.clone()).collect());
+        let calls = open.iter().map(|open| open.call.clone()).collect();
+        let earlier = earlier(&store.steps(user, id).await?, calls, model_items.last());
         let RunRecord { created_at, attempts, .. } = record;
         tracing::info!(run = %id, %user, attempt = attempts, steps = earlier.steps, "a run is continued");
         self.launch(Drive {
@@ -95,8 +96,8 @@ fn finished(user: &UserId, spec: &RunSpec, own: &[ItemRecord], open: &[OpenCall]
     items::all(&done, &Place { container: &container, functions: &functions, has_shell: spec.has_shell() })
 }
 
-/// Where the earlier attempts ended.
-fn earlier(steps: &[StepRecord], open: Vec<Call>) -> Earlier {
+/// Where the earlier attempts ended, given the last item of the conversation.
+fn earlier(steps: &[StepRecord], open: Vec<Call>, last_item: Option<&Item>) -> Earlier {
     let mut usage = Usage::default();
     let (mut asked, mut calls) = (0, 0);
     for step in steps {
@@ -110,5 +111,47 @@ fn earlier(steps: &[StepRecord], open: Vec<Call>) -> Earlier {
             usage += used;
         }
     }
-    Earlier { steps: asked, calls, usage, open }
+    // After an answer with calls there are their steps, and after a message of the user there is the message.
+    let is_answer = |step: &&StepRecord| step.begun.kind == StepKind::Model && step.ended_at.is_some();
+    let last = steps.last().filter(is_answer).filter(|_| !matches!(last_item, Some(Item::User { .. })));
+    let last = last.map(|step| {
+        let stop = step.outcome.as_ref().and_then(|outcome| outcome.get("stop")).cloned();
+        stop.and_then(|stop| serde_json::from_value(stop).ok()).unwrap_or(StopReason::End)
+    });
+    Earlier { steps: asked, calls, usage, open, last }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::earlier;
+    use coracle_models::{Item, Part, StopReason};
+    use coracle_store::{NewStep, StepKind, StepRecord};
+    use serde_json::{Value, json};
+    use std::time::SystemTime;
+
+    fn step(number: u64, kind: StepKind, outcome: Option<Value>) -> StepRecord {
+        let now = SystemTime::now();
+        let begun = NewStep { kind, subject: number.to_string(), begun_at: now };
+        StepRecord { number, begun, ended_at: outcome.is_some().then_some(now), outcome }
+    }
+
+    #[test]
+    fn a_model_that_has_given_its_last_answer_is_not_asked_again() {
+        let user = Item::User { parts: vec![Part::text("go on")] };
+        let done = |stop: &str| Some(json!({ "stop": stop }));
+        let last = |steps: &[StepRecord], item| earlier(steps, Vec::new(), item).last;
+        let asked = step(1, StepKind::Model, None);
+        let ended = step(1, StepKind::Model, done("end"));
+        let ran = step(2, StepKind::Execution, Some(json!({})));
+        assert_eq!(last(&[asked], None), None);
+        assert_eq!(last(&[ended.clone()], None), Some(StopReason::End));
+        assert_eq!(last(&[step(1, StepKind::Model, done("length"))], None), Some(StopReason::Length));
+        // As earlier versions wrote it.
+        assert_eq!(last(&[step(1, StepKind::Model, Some(json!({})))], None), Some(StopReason::End));
+        // A message of the user arrived after the answer, or the answer had calls.
+        assert_eq!(last(&[ended.clone()], Some(&user)), None);
+        assert_eq!(last(&[ended.clone(), ran.clone()], None), None);
+        assert_eq!(last(&[ended.clone(), ran.clone(), step(3, StepKind::Model, None)], None), None);
+        assert_eq!(last(&[ended, ran, step(3, StepKind::Model, done("end"))], None), Some(StopReason::End));
+    }
 }

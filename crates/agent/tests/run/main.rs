@@ -5,7 +5,7 @@
 mod fakes;
 
 use coracle_agent::{Agent, CodeFences, Ended, NotSteered, RunEvent, RunLimits, RunOutcome, RunRequest, Steering};
-use coracle_models::{Item, ModelError, ModelEvent, ModelRequest, Part, ToolDefinition, Usage};
+use coracle_models::{Item, ModelError, ModelEvent, ModelRequest, Part, StopReason, ToolDefinition, Usage};
 use fakes::{Model, Play, Shared, Tools, USAGE};
 use serde_json::{Map, json};
 use std::collections::BTreeSet;
@@ -289,6 +289,24 @@ fn only_so_many_messages_wait() {
     let steering = Steering::default();
     let added = (0..100).take_while(|_| steering.add(vec![Part::text("x")]).is_ok()).count();
     assert_eq!((added, steering.add(Vec::new())), (32, Err(NotSteered::TooMany)));
+}
+
+#[tokio::test]
+async fn a_run_whose_last_answer_is_recorded_ends_without_another() {
+    for (stop, ended) in [(StopReason::End, Ended::Done), (StopReason::Length, Ended::Length)] {
+        let lab = Lab::new([Play::Text("again")]);
+        let (outcome, _) = lab.run_with(|run| run.earlier.last = Some(stop)).await;
+        assert_eq!((outcome.ended, outcome.items, lab.model.requests.lock().unwrap().len()), (ended, Vec::new(), 0));
+    }
+    // A message that has arrived since is answered.
+    let lab = Lab::new([Play::Text("again")]);
+    let (outcome, _) = lab
+        .run_with(|run| {
+            run.earlier.last = Some(StopReason::End);
+            run.steering.add(vec![Part::text("more")]).unwrap();
+        })
+        .await;
+    assert_eq!((outcome.ended, lab.model.requests.lock().unwrap().len()), (Ended::Done, 1));
 }
 
 #[tokio::test]

@@ -36,8 +36,10 @@ await palette.waitFor({ state: 'hidden' });
 
 // The arrows go around.
 await open();
+await palette.getByRole('group', { name: 'Models' }).getByRole('option', { name: /lab\/demo/ }).waitFor();
 await page.keyboard.press('ArrowUp');
-await palette.getByRole('option', { name: 'Use model lab/demo', selected: true }).waitFor();
+const last = await palette.getByRole('option').last().getAttribute('id');
+assert.equal(await field.getAttribute('aria-activedescendant'), last);
 await page.keyboard.press('ArrowDown');
 await palette.getByRole('option', { name: 'New conversation', selected: true }).waitFor();
 await page.keyboard.press('Escape');
