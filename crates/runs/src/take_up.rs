@@ -144,12 +144,12 @@ mod tests {
         let ended = step(1, StepKind::Model, done("end"));
         let ran = step(2, StepKind::Execution, Some(json!({})));
         assert_eq!(last(&[asked], None), None);
-        assert_eq!(last(&[ended.clone()], None), Some(StopReason::End));
+        assert_eq!(last(std::slice::from_ref(&ended), None), Some(StopReason::End));
         assert_eq!(last(&[step(1, StepKind::Model, done("length"))], None), Some(StopReason::Length));
         // As earlier versions wrote it.
         assert_eq!(last(&[step(1, StepKind::Model, Some(json!({})))], None), Some(StopReason::End));
         // A message of the user arrived after the answer, or the answer had calls.
-        assert_eq!(last(&[ended.clone()], Some(&user)), None);
+        assert_eq!(last(std::slice::from_ref(&ended), Some(&user)), None);
         assert_eq!(last(&[ended.clone(), ran.clone()], None), None);
         assert_eq!(last(&[ended.clone(), ran.clone(), step(3, StepKind::Model, None)], None), None);
         assert_eq!(last(&[ended, ran, step(3, StepKind::Model, done("end"))], None), Some(StopReason::End));
