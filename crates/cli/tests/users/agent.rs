@@ -327,7 +327,9 @@ fn a_client_that_leaves_ends_the_model_and_the_code() {
     let client = local_key(&site);
     let running = || {
         let all = client.get("/api/executions").json();
-        all.as_array().unwrap().iter().filter(|run| run["state"] == "running").count()
+        // The server has run a program of its own when it started.
+        let is_running = |run: &&Value| run["state"] == "running" && run["code"] != "pass";
+        all.as_array().unwrap().iter().filter(is_running).count()
     };
     let leaving = client.begin("/v1/chat/completions", &asked("run"));
     eventually("the code runs", || running() == 1);

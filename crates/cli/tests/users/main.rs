@@ -5,6 +5,7 @@
 mod agent;
 mod agent_limits;
 mod approvals;
+mod chapters;
 mod chat;
 mod clients;
 mod conversations;
