@@ -1,9 +1,9 @@
 // A message that is edited and sent again, as a branch of its conversation.
 
-import { ask, assert, base, checked, ended, finish, signedIn } from './browser.mjs';
+import { ask, assert, base, checked, ended, finish, signedIn, texts } from './browser.mjs';
 
 const { page } = await signedIn();
-const mine = () => page.locator('.user > p').allInnerTexts();
+const mine = () => texts(page.locator('.user > p'));
 const answer = (text) => page.locator('.answer', { hasText: text });
 const related = page.getByRole('navigation', { name: 'Branches' });
 const list = page.getByRole('navigation', { name: 'Conversations' });

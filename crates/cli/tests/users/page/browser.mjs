@@ -77,6 +77,11 @@ export async function runCode(page, code, options = {}) {
   return outcome;
 }
 
+/** The texts of elements, also of those that are not rendered because they are not in view. */
+export async function texts(locator) {
+  return (await locator.allTextContents()).map((text) => text.trim());
+}
+
 /** Waits until the run has ended. */
 export const ended = (page) => page.getByText(/tokens in/).waitFor();
 

@@ -13,6 +13,7 @@ await ask(page, `[script:echo] ${prices}`);
 await answers.first().waitFor();
 await ended(page);
 assert.equal(await page.locator('math').count(), 0);
+await answers.first().scrollIntoViewIfNeeded();
 assert.match(await answers.first().innerText(), /have 30\$\. It costs \$5 or \$10, or US\$7\/US\$8\. The shell has \$HOME:\$PATH and \$x\$\. Escaped: \$y\$\./);
 assert.ok(!requests.some((url) => url.includes('temml')));
 

@@ -1,12 +1,12 @@
 // Messages that are written while a run is under way: queued for later, or sent to the run.
 
-import { ask, assert, base, checked, ended, finish, openGate, signedIn, watched } from './browser.mjs';
+import { ask, assert, base, checked, ended, finish, openGate, signedIn, texts, watched } from './browser.mjs';
 
 const { context, page } = await signedIn();
 const message = page.getByRole('textbox', { name: 'Message', exact: true });
 const queue = page.getByRole('region', { name: 'Queue' });
 const queued = () => queue.locator('.text').allInnerTexts();
-const mine = () => page.locator('.user:not(.waiting) > p:first-of-type').allInnerTexts();
+const mine = () => texts(page.locator('.user:not(.waiting) > p:first-of-type'));
 const answer = (text) => page.locator('.answer', { hasText: text });
 
 // Enter queues while the run is under way.
