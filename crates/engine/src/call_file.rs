@@ -28,7 +28,7 @@ const MAX_FILE_BYTES: u64 = 64 << 20;
 const KEPT_BYTES: u64 = 64 << 20;
 /// Maximum number of files of a user. The oldest are deleted.
 const KEPT_FILES: usize = 1_000;
-/// Old files are looked for after one of so many executions.
+/// Number of closed logs per search for old files.
 const PRUNED_EACH: u32 = 16;
 static CLOSED: AtomicU32 = AtomicU32::new(0);
 

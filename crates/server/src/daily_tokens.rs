@@ -112,7 +112,7 @@ mod tests {
     use std::time::{Duration, UNIX_EPOCH};
     use tokio::sync::mpsc;
 
-    /// Each answer takes so many tokens; the provider does not count 0.
+    /// A provider that reports this number of tokens for each answer, or none if it is 0.
     #[derive(Debug)]
     struct Talker(u64);
 
