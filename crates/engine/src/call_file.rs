@@ -184,7 +184,17 @@ fn path(folder: &Path, id: &ExecutionId) -> PathBuf {
 
 fn create(folder: &Path, id: &ExecutionId, program: &Program) -> io::Result<Opened> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    let file = OpenOptions::new().create_new(true).append(true).mode(0o600).open(path(folder, id))?;
+    let path = path(folder, id);
+    let file = OpenOptions::new().create_new(true).append(true).mode(0o600).open(&path)?;
+    let begun = begin(file, program);
+    if begun.is_err() {
+        // The next call tries again, when the disk may have room.
+        let _ = std::fs::remove_file(&path);
+    }
+    begun
+}
+
+fn begin(file: File, program: &Program) -> io::Result<Opened> {
     file.try_lock()?;
     let mut opened = Opened { file, is_torn: false, has_effects: false };
     opened.write(&Line::Created(Origin::of(&opened.file)?).text()?)?;
@@ -519,6 +529,16 @@ mod tests {
         drop(in_use);
         prune(folder, 4, 2 * length + 1);
         assert!(!path(folder, &id(1)).exists());
+    }
+
+    /// `/dev/full` is a disk without room.
+    #[test]
+    fn a_log_that_cannot_be_begun_is_an_error() {
+        let full = std::fs::File::options().append(true).open("/dev/full").unwrap();
+        let error = super::begin(full, &program("a")).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
+        let null = std::fs::File::options().append(true).open("/dev/null").unwrap();
+        super::begin(null, &program("a")).unwrap();
     }
 
     #[tokio::test]
