@@ -31,6 +31,7 @@ use crate::approvals::OpenQuestions;
 use crate::gone::Gone;
 use crate::identity::Identity;
 use crate::mcp::Frontend;
+use crate::pending_sign_ins::PendingSignIns;
 use crate::user_models::UserModels;
 use crate::user_turns::UserTurns;
 pub use api::openapi_document;
@@ -127,6 +128,7 @@ struct App {
     continuations: Arc<v1::Continuations>,
     runs: RunService,
     questions: OpenQuestions,
+    sign_ins: PendingSignIns,
     exports: UserTurns,
     replays: UserTurns,
     /// Held while data is deleted, because the whole database is then written anew.
@@ -180,6 +182,7 @@ pub async fn serve_http(
         continuations: Arc::default(),
         runs: agent.runs.clone(),
         questions,
+        sign_ins: PendingSignIns::default(),
         exports: UserTurns::at_most(MAX_EXPORTS),
         replays: UserTurns::at_most(MAX_REPLAYS),
         deleting: Arc::default(),

@@ -21,6 +21,7 @@ mod identity;
 mod late_approver;
 mod mcp;
 mod metrics;
+mod pending_sign_ins;
 mod personal_keys;
 mod profile;
 mod runs;

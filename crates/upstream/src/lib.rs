@@ -40,6 +40,7 @@ mod upstream;
 pub use call::{CallContext, Progress, Resume};
 pub use error::UpstreamError;
 pub use lender::Lender;
+pub use login::SignInReturn;
 pub use options::{CHAIN_CAPABILITY, CHAIN_VARIABLE, DEFAULT_IDLE_TIMEOUT, Options};
 pub use reverse::{Question, QuestionKind, Refusal, Reverse};
 pub use status::{Change, Changed, Offers, Owner, ServerInfo, ServerState, ServerStatus};

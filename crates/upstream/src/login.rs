@@ -9,6 +9,7 @@ use crate::status::Owner;
 use crate::token_store::TokenStore;
 use async_trait::async_trait;
 use coracle_types::{OauthClient, Secret, ServerName, ServerSpec, Transport};
+pub use redirect::SignInReturn;
 use redirect::{ANYWHERE, Redirect};
 use rmcp::transport::auth::{OAuthClientConfig, WWWAuthenticateParams};
 use rmcp::transport::{
@@ -102,6 +103,7 @@ pub(crate) async fn login(
     owner: &Owner,
     options: &Options,
     challenge: Option<&str>,
+    place: SignInReturn,
     open: impl FnOnce(&str) + Send,
 ) -> Result<(), UpstreamError> {
     let scrubber = Scrubber::new(spec);
@@ -118,7 +120,7 @@ pub(crate) async fn login(
     let mut manager = manager(&options.tokens, owner, &spec.name, &uri).await.map_err(auth)?;
     let metadata = manager.resolve_metadata_from_challenge(challenge).await.map_err(auth)?;
     manager.set_metadata(metadata.metadata);
-    let redirect = Redirect::listen().await.map_err(|error| failed(&error.to_string()))?;
+    let redirect = Redirect::to(place).await.map_err(|error| failed(&error.to_string()))?;
     let mut request =
         AuthorizationRequest::new(redirect.address()).with_client_name("Coracle").with_initial_scope_selection();
     request = match &spec.client {

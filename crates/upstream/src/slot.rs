@@ -4,7 +4,7 @@ use crate::challenge::Challenge;
 use crate::connect::{self, Lifecycle};
 use crate::connection::{Connection, Idle, Lease, keep};
 use crate::error::UpstreamError;
-use crate::login;
+use crate::login::{self, SignInReturn};
 use crate::scrub::Scrubber;
 use crate::shared::Shared;
 use crate::status::{Owner, ServerState, ServerStatus};
@@ -125,13 +125,17 @@ impl Slot {
     }
 
     /// Signs in with OAuth. The next use makes a new connection.
-    pub(crate) async fn login(self: &Arc<Self>, open: impl FnOnce(&str) + Send) -> Result<(), UpstreamError> {
+    pub(crate) async fn login(
+        self: &Arc<Self>,
+        place: SignInReturn,
+        open: impl FnOnce(&str) + Send,
+    ) -> Result<(), UpstreamError> {
         // The server's own challenge is the best source of where to sign in, and for what.
         if matches!(self.spec.transport, Transport::Http { .. }) && !self.challenge.is_noted() {
             let _ = self.lease().await;
         }
         let challenge = self.challenge.take();
-        login::login(&self.spec, &self.owner, &self.shared.options, challenge.as_deref(), open).await?;
+        login::login(&self.spec, &self.owner, &self.shared.options, challenge.as_deref(), place, open).await?;
         self.reset();
         Ok(())
     }

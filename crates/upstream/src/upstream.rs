@@ -1,6 +1,7 @@
 use crate::call::CallContext;
 use crate::connection::Lease;
 use crate::error::UpstreamError;
+use crate::login::SignInReturn;
 use crate::options::Options;
 use crate::shared::Shared;
 use crate::slot::Slot;
@@ -99,15 +100,16 @@ impl Upstream {
         }
     }
 
-    /// Signs in to a server with OAuth. `open` gets the URL that the person has to open in a browser on this machine.
-    /// The response arrives at a port that is opened for it on the loopback interface.
+    /// Signs in to a server with OAuth. `open` gets the URL that the person has to open in a browser, which then arrives
+    /// at `place`.
     pub async fn login(
         &self,
         user: &UserId,
         server: &ServerName,
+        place: SignInReturn,
         open: impl FnOnce(&str) + Send,
     ) -> Result<(), UpstreamError> {
-        self.slot(user, server)?.login(open).await
+        self.slot(user, server)?.login(place, open).await
     }
 
     /// Deletes a stored sign-in.

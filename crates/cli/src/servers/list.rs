@@ -7,7 +7,7 @@ use anyhow::Context;
 use clap::Args;
 use coracle_config::{Loaded, McpServer};
 use coracle_server::{ServerCondition, ServerView};
-use coracle_types::{Scope, ServerName, UserId};
+use coracle_types::{Scope, ServerName, Transport, UserId};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -100,6 +100,7 @@ fn row(
         name: name.to_owned(),
         transport: Some(transport(entry)),
         scope: entry.scope.unwrap_or(Scope::User),
+        can_sign_in: spec.is_some_and(|spec| matches!(spec.transport, Transport::Http { .. } | Transport::Sse { .. })),
         origin: Some(origin.to_string()),
         state,
         connection: None,

@@ -5,6 +5,7 @@ use crate::status::Status;
 use crate::wiring::{Purpose, cancellable, runtime, store, upstream};
 use clap::Args;
 use coracle_types::UserId;
+use coracle_upstream::SignInReturn;
 use serde_json::Map;
 use std::io::Write;
 use std::path::Path;
@@ -34,7 +35,7 @@ pub(super) fn login(arguments: &LoginArguments, config: Option<&Path>) -> anyhow
     let user = UserId::local();
     cancellable(async {
         let upstream = upstream(&loaded, &store().await?, Map::new(), Purpose::Own);
-        match upstream.login(&user, &name, show_address).await {
+        match upstream.login(&user, &name, SignInReturn::Loopback, show_address).await {
             Ok(()) => {
                 eprintln!("signed in to {name}: try it with `coracle servers test {name}`");
                 Ok(Status::Success)

@@ -3,7 +3,9 @@
 
 use async_trait::async_trait;
 use coracle_types::{OauthClient, Scope, Secret, ServerName, ServerSpec, Transport, UserId};
-use coracle_upstream::{CallContext, Options, Question, QuestionKind, Refusal, Reverse, Upstream, UpstreamError};
+use coracle_upstream::{
+    CallContext, Options, Question, QuestionKind, Refusal, Reverse, SignInReturn, Upstream, UpstreamError,
+};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -120,7 +122,7 @@ impl Client {
                 Err(UpstreamError::Unauthorized { .. }) if *left > 0 => {
                     *left -= 1;
                     let open = |address: &str| drop(tokio::spawn(browse(address.to_owned())));
-                    self.upstream.login(&self.user, &self.server, open).await?;
+                    self.upstream.login(&self.user, &self.server, SignInReturn::Loopback, open).await?;
                 }
                 outcome => return outcome,
             }

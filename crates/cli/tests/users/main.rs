@@ -24,6 +24,7 @@ mod page;
 mod playing;
 mod recording;
 mod responses;
+mod server_sign_ins;
 mod site;
 mod slow;
 mod stopping;

@@ -8,6 +8,7 @@ mod conversations;
 mod decisions;
 mod executions;
 mod providers;
+mod server_sign_ins;
 mod servers;
 mod sessions;
 mod skills;
@@ -76,6 +77,7 @@ fn personal_routes() -> OpenApiRouter<App> {
         .merge(conversations::routes())
         .merge(decisions::routes())
         .merge(providers::routes())
+        .merge(server_sign_ins::routes())
         .merge(user_data::routes())
 }
 

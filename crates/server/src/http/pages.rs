@@ -162,6 +162,18 @@ pub(crate) fn password(status: StatusCode, problem: Option<&str>, user: &str, as
     page(status, "Set a password", problem, &body)
 }
 
+/// Page in a window that was opened to sign in to an MCP server.
+pub(crate) fn signed_in_to(server: &str) -> Response {
+    let body = format!("<p>You are signed in to {}. You can close this window.</p>", escaped(server));
+    page(StatusCode::OK, "Signed in", None, &body)
+}
+
+/// Page in a window that was opened to sign in to an MCP server, if that failed.
+pub(crate) fn not_signed_in_to_server(problem: &str) -> Response {
+    let body = "<p>You can close this window and begin again.</p>";
+    page(StatusCode::BAD_REQUEST, "Not signed in", Some(problem), body)
+}
+
 /// Page for a failed sign-in.
 pub(crate) fn failed(status: StatusCode, problem: &str) -> Response {
     page(status, "Not signed in", Some(problem), "<p><a href=/sign-in>Try again</a></p>")

@@ -18,6 +18,8 @@ pub struct ServerView {
     /// Server scope: `user` (each user has a connection of their own) or `shared` (all users share one)
     #[schema(value_type = String)]
     pub scope: Scope,
+    /// Whether the server is reached by URL, so that it can ask users to sign in
+    pub can_sign_in: bool,
     /// Place in the settings; only in the output of commands
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,

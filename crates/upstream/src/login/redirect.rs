@@ -1,10 +1,12 @@
-//! Receives the redirect of the browser: a minimal HTTP server on the loopback interface, for a few minutes.
+//! Receives the redirect of the browser, for a few minutes: at a minimal HTTP server on the loopback interface, or at an
+//! address of the caller.
 
 use std::io;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
 use url::Url;
 
 /// Maximum time for a person to sign in.
@@ -25,35 +27,87 @@ pub(super) const ANYWHERE: &str = "http://127.0.0.1/callback";
 pub(super) enum RedirectError {
     #[error("no response from the browser within {PATIENCE:?}")]
     TimedOut,
+    #[error("the sign-in was abandoned")]
+    Abandoned,
     #[error("the sign-in was refused: {0}")]
     Refused(String),
     #[error("cannot listen on the loopback interface: {0}")]
     Io(#[from] io::Error),
 }
 
+/// Where a browser arrives after a person has signed in.
+#[derive(Debug)]
+pub enum SignInReturn {
+    /// At a port that is opened for it on the loopback interface. The browser must be on this machine.
+    Loopback,
+    /// At an address that the caller serves.
+    Address {
+        /// The address, to which the browser is redirected.
+        address: String,
+        /// Gets the URL with which the browser arrives.
+        arrived: oneshot::Receiver<String>,
+    },
+}
+
 /// Waits for the redirect.
-pub(super) struct Redirect {
+pub(super) enum Redirect {
+    Loopback(Loopback),
+    Address { address: String, arrived: oneshot::Receiver<String> },
+}
+
+impl Redirect {
+    pub(super) async fn to(place: SignInReturn) -> Result<Self, RedirectError> {
+        Ok(match place {
+            SignInReturn::Loopback => Self::Loopback(Loopback::listen().await?),
+            SignInReturn::Address { address, arrived } => Self::Address { address, arrived },
+        })
+    }
+
+    pub(super) fn address(&self) -> &str {
+        match self {
+            Self::Loopback(loopback) => loopback.base.as_str(),
+            Self::Address { address, .. } => address,
+        }
+    }
+
+    /// The URL that the browser was redirected to.
+    pub(super) async fn wait(self, state: &str) -> Result<String, RedirectError> {
+        let arrival = async {
+            match self {
+                Self::Loopback(loopback) => loopback.visitors(state).await,
+                Self::Address { arrived, .. } => {
+                    let url = arrived.await.ok().and_then(|url| Url::parse(&url).ok());
+                    let url = url.filter(|url| parameter(url, "state").as_deref() == Some(state));
+                    checked(&url.ok_or(RedirectError::Abandoned)?)
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, arrival).await.unwrap_or(Err(RedirectError::TimedOut))
+    }
+}
+
+/// The URL of a browser that was redirected with the right `state`, unless the person or the server refused.
+fn checked(url: &Url) -> Result<String, RedirectError> {
+    let Some(error) = parameter(url, "error") else { return Ok(url.as_str().to_owned()) };
+    let text = parameter(url, "error_description").map_or(error.clone(), |text| format!("{error}: {text}"));
+    Err(RedirectError::Refused(crate::scrub::shortened(&text, SHOWN)))
+}
+
+/// A port on the loopback interface.
+pub(super) struct Loopback {
     listener: TcpListener,
     base: Url,
 }
 
-impl Redirect {
-    pub(super) async fn listen() -> Result<Self, RedirectError> {
+impl Loopback {
+    async fn listen() -> Result<Self, RedirectError> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let text = format!("http://127.0.0.1:{}{PATH}", listener.local_addr()?.port());
         let base = Url::parse(&text).map_err(io::Error::other)?;
         Ok(Self { listener, base })
     }
 
-    pub(super) fn address(&self) -> &str {
-        self.base.as_str()
-    }
-
     /// The URL that the browser was redirected to. Requests without the right `state` get a 404 and are ignored.
-    pub(super) async fn wait(&self, state: &str) -> Result<String, RedirectError> {
-        tokio::time::timeout(PATIENCE, self.visitors(state)).await.unwrap_or(Err(RedirectError::TimedOut))
-    }
-
     async fn visitors(&self, state: &str) -> Result<String, RedirectError> {
         loop {
             let (mut stream, _) = self.listener.accept().await?;
@@ -64,14 +118,13 @@ impl Redirect {
                 answer(&mut stream, "404 Not Found", "There is nothing here.").await;
                 continue;
             };
-            if let Some(error) = parameter(&url, "error") {
-                answer(&mut stream, "200 OK", "The sign-in was refused. You can close this page.").await;
-                let text =
-                    parameter(&url, "error_description").map_or(error.clone(), |text| format!("{error}: {text}"));
-                return Err(RedirectError::Refused(crate::scrub::shortened(&text, SHOWN)));
-            }
-            answer(&mut stream, "200 OK", "You are signed in. You can close this page.").await;
-            return Ok(url.into());
+            let checked = checked(&url);
+            let text = match checked {
+                Ok(_) => "You are signed in. You can close this page.",
+                Err(_) => "The sign-in was refused. You can close this page.",
+            };
+            answer(&mut stream, "200 OK", text).await;
+            return checked;
         }
     }
 }

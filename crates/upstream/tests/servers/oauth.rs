@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use coracle_types::{ServerSpec, UserId};
-use coracle_upstream::{Lender, MemoryTokens, Options, Owner, TokenStore, Upstream};
+use coracle_upstream::{Lender, MemoryTokens, Options, Owner, SignInReturn, TokenStore, Upstream};
 use oauth2::{PkceCodeChallenge, PkceCodeVerifier};
 use serde_json::{Value, json};
 use std::collections::{HashMap, HashSet};
@@ -186,7 +186,7 @@ fn connect_to(spec: ServerSpec, tokens: &Arc<MemoryTokens>) -> Upstream {
 
 async fn log_in(upstream: &Upstream) -> Result<(), coracle_upstream::UpstreamError> {
     let open = |address: &str| drop(tokio::spawn(browse(address.to_owned())));
-    upstream.login(&user("ada"), &server("one"), open).await
+    upstream.login(&user("ada"), &server("one"), SignInReturn::Loopback, open).await
 }
 
 #[tokio::test]
@@ -305,7 +305,7 @@ async fn a_connection_with_a_sign_in_is_not_lent() {
     let upstream = connect(&url, &Arc::default());
     let (local, one) = (UserId::local(), server("one"));
     let open = |address: &str| drop(tokio::spawn(browse(address.to_owned())));
-    upstream.login(&local, &one, open).await.unwrap();
+    upstream.login(&local, &one, SignInReturn::Loopback, open).await.unwrap();
     upstream.tools(&local, &one).await.unwrap();
     let folder = crate::lending::private();
     let path = folder.path().join("servers.sock");

@@ -10,8 +10,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use coracle_engine::Toolbox;
 use coracle_store::{KeyScope, StoreError};
-use coracle_types::{Scope, ServerName, ServerSpec};
-use coracle_upstream::{ServerState, ServerStatus};
+use coracle_types::{Scope, ServerName, ServerSpec, Transport};
+use coracle_upstream::{ServerState, ServerStatus, Upstream};
 use serde::Serialize;
 use std::sync::Arc;
 use utoipa::ToSchema;
@@ -88,17 +88,25 @@ async fn test(
 )]
 async fn restart(State(app): State<App>, caller: Identity, At(name): At<String>) -> Result<StatusCode, ApiError> {
     let (toolbox, spec) = usable(&app, &name)?;
-    if spec.scope == Scope::Shared && !caller.may(KeyScope::Admin) {
-        let message = "all users share this server: ending the connection requires the role admin, and an API key \
-                       needs the scope admin";
-        return Err(ApiError::forbidden("admins_only", message));
-    }
-    let Some(upstream) = toolbox.upstream().passes_on() else {
-        return Err(ApiError::new(StatusCode::CONFLICT, "in_process", "this server has no connection to end"));
-    };
+    let upstream = connections(toolbox, spec, &caller)?;
     upstream.restart(&caller.user, &spec.name).map_err(|_| missing())?;
     tracing::info!(user = %caller.user, server = %spec.name, "the connection to a server was ended");
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// The connections of a server, for a caller who may change the one to this server.
+pub(super) fn connections<'a>(
+    toolbox: &'a Toolbox,
+    spec: &ServerSpec,
+    caller: &Identity,
+) -> Result<&'a Upstream, ApiError> {
+    if spec.scope == Scope::Shared && !caller.may(KeyScope::Admin) {
+        let message = "all users share this server: changing its connection requires the role admin, and an API key \
+                       needs the scope admin";
+        return Err(ApiError::forbidden("admins_only", message));
+    }
+    let in_process = || ApiError::new(StatusCode::CONFLICT, "in_process", "this server has no connection");
+    toolbox.upstream().passes_on().ok_or_else(in_process)
 }
 
 fn missing() -> ApiError {
@@ -156,6 +164,7 @@ fn bare(name: &str, state: ServerCondition, problem: Option<&str>) -> ServerView
         name: name.to_owned(),
         transport: None,
         scope: Scope::User,
+        can_sign_in: false,
         origin: None,
         state,
         connection: None,
@@ -190,6 +199,7 @@ async fn usable_view(
     };
     Ok(ServerView {
         scope: spec.scope,
+        can_sign_in: matches!(spec.transport, Transport::Http { .. } | Transport::Sse { .. }),
         connection: state.map(connection),
         tools: last.as_ref().map(|last| last.tools.len()),
         listed_at: last.map(|last| last.listed_at.into()),

@@ -8,6 +8,7 @@ use crate::http::sessions::Sessions;
 use crate::http::{App, McpService, Parts};
 use crate::identity::Identity;
 use crate::mcp::{Frontend, FrontendOptions};
+use crate::pending_sign_ins::PendingSignIns;
 use crate::user_turns::UserTurns;
 use async_trait::async_trait;
 use axum::Extension;
@@ -100,6 +101,7 @@ impl Place {
             runs: agent.runs,
             questions,
             rate: RateLimit::new(None, &self.frontend.metrics),
+            sign_ins: PendingSignIns::default(),
             exports: UserTurns::at_most(1),
             replays: UserTurns::at_most(1),
             deleting: Arc::default(),
