@@ -108,7 +108,8 @@ impl Executor {
         // The caller can cancel the execution, and so can the shutdown of this process.
         let asked = std::mem::take(&mut request.cancel);
         request.cancel = asked.child_token();
-        let open = self.under_way.begin(&self.parts.store, facts.begun(&request), &request.cancel);
+        let begun = facts.begun(&request);
+        let open = self.under_way.begin(&self.parts.store, begun, &request.cancel, request.is_listed);
         facts.tools = self.parts.tools.known(&request).await;
         let ran = match &request.session {
             None => self.run_fresh(&request, &workspace, &mut capture, &mut facts).await,

@@ -48,6 +48,8 @@ pub struct Request {
     pub approver: Arc<dyn Approver>,
     /// Log of the calls of the code.
     pub call_log: CallLogging,
+    /// Whether the execution is listed. Those that the server runs for itself are not.
+    pub is_listed: bool,
     /// Set if a skill is tried out: the folder that the code sees instead of the user's skills. No artifacts are kept.
     pub(crate) trial: Option<PathBuf>,
 }
@@ -69,6 +71,7 @@ impl Request {
             calls: Arc::new(NoCalls),
             approver: Arc::new(NobodyToAsk),
             call_log: CallLogging::Off,
+            is_listed: true,
             trial: None,
         }
     }

@@ -154,7 +154,8 @@ impl Toolbox {
         Ok(listed.filter(|listed| listed.fingerprint == fingerprint(spec)))
     }
 
-    pub(crate) fn approvals(&self) -> &Approvals {
+    /// Rules, people and their answers.
+    pub fn approvals(&self) -> &Approvals {
         &self.approvals
     }
 

@@ -43,8 +43,14 @@ impl UnderWay {
         self.0.stopping.load(Ordering::Acquire)
     }
 
-    /// Begins an execution that `cancel` ends. `record` is what is known of it now.
-    pub(crate) fn begin(&self, store: &Arc<dyn Store>, record: ExecutionRecord, cancel: &CancellationToken) -> Open {
+    /// Begins an execution that `cancel` ends. `record` is what is known of it now; it is kept only if it `is_listed`.
+    pub(crate) fn begin(
+        &self,
+        store: &Arc<dyn Store>,
+        record: ExecutionRecord,
+        cancel: &CancellationToken,
+        is_listed: bool,
+    ) -> Open {
         let mut all = self.lock();
         let number = all.next;
         all.next += 1;
@@ -56,7 +62,11 @@ impl UnderWay {
         let ended = CancellationToken::new();
         let (store, kept, over) = (Arc::clone(store), record.clone(), ended.clone());
         let place = Place { under_way: self.clone(), number };
-        let open = Open { store: Arc::clone(&store), record: Some(record), _place: place, _ended: ended.drop_guard() };
+        let record = is_listed.then_some(record);
+        let open = Open { store: Arc::clone(&store), record, _place: place, _ended: ended.drop_guard() };
+        if !is_listed {
+            return open;
+        }
         tokio::spawn(async move {
             tokio::select! {
                 () = over.cancelled() => {}

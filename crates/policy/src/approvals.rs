@@ -1,9 +1,10 @@
 use crate::call::Call;
 use crate::definition::definition_digest;
 use crate::grants::{Grants, Span};
+use crate::restrictions::Restrictions;
 use crate::{Answer, Approver, Doubt, Policy, Question, Reason, Refusal, Verdict};
-use coracle_store::{Store, ToolDecision};
-use coracle_types::{Decision, ExecutionId, SessionId, UserId};
+use coracle_store::{Store, StoreError, ToolDecision};
+use coracle_types::{Decision, ExecutionId, ServerName, SessionId, Tool, UserId};
 use std::sync::Arc;
 use std::time::SystemTime;
 use tokio::sync::watch;
@@ -27,6 +28,7 @@ pub struct Approvals {
     policy: Policy,
     store: Arc<dyn Store>,
     grants: Grants,
+    restrictions: Restrictions,
     /// Counts answers that may settle other open questions.
     answers: watch::Sender<u64>,
 }
@@ -34,7 +36,13 @@ pub struct Approvals {
 impl Approvals {
     /// Creates approvals that keep permanent answers in `store`.
     pub fn new(policy: Policy, store: Arc<dyn Store>) -> Self {
-        Self { policy, store, grants: Grants::default(), answers: watch::Sender::new(0) }
+        Self {
+            policy,
+            store,
+            grants: Grants::default(),
+            restrictions: Restrictions::default(),
+            answers: watch::Sender::new(0),
+        }
     }
 
     /// The part that decides without asking anyone.
@@ -50,7 +58,14 @@ impl Approvals {
     /// With a [`Doubt`] about the call, a person is asked unless the call is denied. The answer then counts for the
     /// call only: nothing is remembered.
     pub async fn decide(&self, call: Call<'_>, approver: &dyn Approver) -> Result<Grant, Refusal> {
-        let verdict = self.policy.decide(call.tool, call.names);
+        let mut verdict = self.policy.decide(call.tool, call.names);
+        match self.restriction(&call).await {
+            Some(Decision::Deny) if verdict.decision != Decision::Deny => return Err(Refusal::Remembered),
+            Some(Decision::Ask) if verdict.decision == Decision::Allow => {
+                verdict = Verdict { decision: Decision::Ask, reason: Reason::Wish, ..verdict };
+            }
+            _ => {}
+        }
         let is_wanted = approver.wants_each_call(call.tool);
         let must_ask = call.doubt.is_some() || is_wanted;
         match verdict.decision {
@@ -81,6 +96,47 @@ impl Approvals {
         }
     }
 
+    /// Stores what a user has decided about a tool as it is defined now. Only a person may do that.
+    pub async fn decide_for_good(
+        &self,
+        user: &UserId,
+        tool: &Tool,
+        decision: Decision,
+    ) -> Result<ToolDecision, StoreError> {
+        let decided = ToolDecision {
+            server: tool.server.clone(),
+            tool: tool.name.clone(),
+            definition: definition_digest(tool),
+            decision,
+            decided_at: SystemTime::now(),
+        };
+        self.store.remember(user, &decided).await?;
+        self.restrictions.forget(user);
+        self.grants.revoke(user, &tool.server, &tool.name);
+        self.tell_others();
+        Ok(decided)
+    }
+
+    /// Forgets what a user has decided about a tool. Returns whether there was a decision.
+    pub async fn forget(&self, user: &UserId, server: &ServerName, tool: &str) -> Result<bool, StoreError> {
+        let is_forgotten = self.store.forget(user, server, tool).await?;
+        self.restrictions.forget(user);
+        Ok(is_forgotten)
+    }
+
+    /// What the user restricts about the tool of a call.
+    async fn restriction(&self, call: &Call<'_>) -> Option<Decision> {
+        let (user, tool) = (call.user, call.tool);
+        match self.restrictions.on(&*self.store, user, &tool.server, &tool.name).await {
+            Ok(restriction) => restriction,
+            // Asking is safe.
+            Err(error) => {
+                tracing::warn!(%user, server = %tool.server, %error, "cannot read stored decisions");
+                Some(Decision::Ask)
+            }
+        }
+    }
+
     /// Forgets the grants of a session that has ended.
     pub fn end_session(&self, user: &UserId, session: &SessionId) {
         self.grants.end(&Span::Session(user.clone(), session.clone()));
@@ -94,6 +150,10 @@ impl Approvals {
     /// The earlier answer for this user, this tool and this definition of it. Of calls that must be asked about, only a no
     /// counts.
     async fn settled(&self, call: &Call<'_>, definition: &str, must_ask: bool) -> Option<Result<Grant, Refusal>> {
+        // A decision that the user has made meanwhile also settles questions that are open.
+        if self.restriction(call).await == Some(Decision::Deny) {
+            return Some(Err(Refusal::Remembered));
+        }
         if !must_ask && self.grants.holds(call, definition) {
             return Some(Ok(Grant::Session));
         }
@@ -108,11 +168,7 @@ impl Approvals {
         if remembered.definition != definition {
             return None;
         }
-        match remembered.decision {
-            Decision::Allow if !must_ask => Some(Ok(Grant::Always)),
-            Decision::Deny => Some(Err(Refusal::Remembered)),
-            Decision::Allow | Decision::Ask => None,
-        }
+        (remembered.decision == Decision::Allow && !must_ask).then_some(Ok(Grant::Always))
     }
 
     async fn answered(
@@ -151,7 +207,10 @@ impl Approvals {
             decided_at: SystemTime::now(),
         };
         match self.store.remember(call.user, &decision).await {
-            Ok(()) => Grant::Always,
+            Ok(()) => {
+                self.restrictions.forget(call.user);
+                Grant::Always
+            }
             Err(error) => {
                 tracing::warn!(user = %call.user, server = %call.tool.server, %error, "cannot store a decision");
                 self.grants.add(call, &decision.definition);

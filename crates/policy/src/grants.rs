@@ -16,6 +16,12 @@ pub(crate) enum Span {
 }
 
 impl Span {
+    fn user(&self) -> &UserId {
+        match self {
+            Self::Session(user, _) | Self::Execution(user, _) => user,
+        }
+    }
+
     fn of(call: &Call<'_>) -> Self {
         match call.session {
             Some(session) => Self::Session(call.user.clone(), session.clone()),
@@ -62,6 +68,15 @@ impl Grants {
             kept.order.push_back(span.clone());
         }
         kept.by_span.entry(span).or_default().insert(key(call, definition));
+    }
+
+    /// Ends all grants of a user for a tool.
+    pub(crate) fn revoke(&self, user: &UserId, server: &ServerName, tool: &str) {
+        for (span, granted) in &mut self.kept().by_span {
+            if span.user() == user {
+                granted.retain(|(of, name, _)| of != server || name != tool);
+            }
+        }
     }
 
     pub(crate) fn end(&self, span: &Span) {

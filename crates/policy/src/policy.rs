@@ -30,6 +30,8 @@ pub enum Reason {
         /// Where the rule is.
         origin: String,
     },
+    /// The user wants to be asked, although the policy allows the tool.
+    Wish,
     /// No rule matches the tool.
     Default {
         /// The tool is marked as destructive.
@@ -68,6 +70,7 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rule { pattern, origin } => write!(f, "rule {:?} ({origin})", render::name(pattern)),
+            Self::Wish => f.write_str("the user wants to be asked about this tool"),
             Self::Default { destructive: true } => f.write_str("the tool is marked as destructive"),
             Self::Default { destructive: false } => f.write_str("no rule matches"),
         }

@@ -63,6 +63,9 @@ impl Refusal {
     /// What the caller can do.
     pub fn hint(&self) -> String {
         match self {
+            Self::NobodyToAsk { reason: Reason::Wish, .. } | Self::TimedOut { reason: Reason::Wish, .. } => {
+                "the user can revoke the decision to be asked".to_owned()
+            }
             Self::Denied { allow_line, .. }
             | Self::NobodyToAsk { allow_line, .. }
             | Self::TimedOut { allow_line, .. } => {

@@ -33,6 +33,8 @@ pub struct ConversationSummary {
 pub struct RunSummary {
     /// The run ID.
     pub id: RunId,
+    /// The conversation that the run belongs to.
+    pub conversation: Option<ConversationId>,
     /// Full name of the model.
     pub model: String,
     /// The state.
@@ -151,6 +153,16 @@ impl RunService {
         records.iter().map(summary_of).collect::<Result<_, _>>().map(Some)
     }
 
+    /// The runs of a user, newest first.
+    pub async fn list_runs(
+        &self,
+        user: &UserId,
+        limit: usize,
+        before: Option<&RunId>,
+    ) -> Result<Vec<RunSummary>, RunError> {
+        self.inner.store.runs(user, limit, before).await?.iter().map(summary_of).collect()
+    }
+
     /// Gives the run that is under way in a conversation a message, which the model gets before its next answer.
     pub async fn steer(&self, user: &UserId, id: &ConversationId, parts: Vec<Part>) -> Result<RunId, RunError> {
         let Some(run) = self.live_in(user, id) else {
@@ -186,6 +198,7 @@ fn summary_of(record: &RunRecord) -> Result<RunSummary, RunError> {
     };
     Ok(RunSummary {
         id: record.id.clone(),
+        conversation: record.conversation.clone(),
         model: spec.model,
         state: record.state,
         is_background: record.is_background,

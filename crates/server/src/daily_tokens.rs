@@ -1,4 +1,4 @@
-//! The limit on the tokens of a user and day (`agent.daily_tokens`).
+//! The tokens of a user and day, and the limit on them (`agent.daily_tokens`).
 
 use async_trait::async_trait;
 use coracle_accounts::People;
@@ -11,36 +11,34 @@ use tokio::sync::mpsc;
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// Returns a provider that counts the tokens of this user, and refuses requests once the limit of the day is reached.
-/// Requests that are under way at that moment may exceed it.
+/// Returns a provider that counts the tokens of this user, and refuses requests once the limit of the day, if there is
+/// one, is reached. Requests that are under way at that moment may exceed it.
 pub fn within_daily_tokens(
     provider: Arc<dyn ModelProvider>,
     people: &People,
     user: &UserId,
     limit: Option<u64>,
 ) -> Arc<dyn ModelProvider> {
-    match limit {
-        None => provider,
-        Some(limit) => Arc::new(Limited { provider, people: people.clone(), user: user.clone(), limit }),
-    }
+    Arc::new(Counted { provider, people: people.clone(), user: user.clone(), limit })
 }
 
-struct Limited {
+struct Counted {
     provider: Arc<dyn ModelProvider>,
     people: People,
     user: UserId,
-    limit: u64,
+    limit: Option<u64>,
 }
 
-impl std::fmt::Debug for Limited {
+impl std::fmt::Debug for Counted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Limited").field("provider", &self.provider).field("limit", &self.limit).finish_non_exhaustive()
+        f.debug_struct("Counted").field("provider", &self.provider).field("limit", &self.limit).finish_non_exhaustive()
     }
 }
 
-impl Limited {
+impl Counted {
     /// Fails if the limit is reached, or if the count cannot be read.
     async fn check(&self, now: SystemTime) -> Result<(), ModelError> {
+        let Some(limit) = self.limit else { return Ok(()) };
         let used = self.people.store().tokens_used(&self.user, Day::of(now)).await.map_err(|error| {
             tracing::error!(user = %self.user, %error, "cannot read how many tokens a user has used");
             ModelError::Failed {
@@ -48,10 +46,9 @@ impl Limited {
                 message: "it cannot read how many tokens were used today: see the server's log".to_owned(),
             }
         })?;
-        if used < self.limit {
+        if used < limit {
             return Ok(());
         }
-        let limit = self.limit;
         let message = format!(
             "{used} tokens were used today, and {limit} are allowed per user and day (agent.daily_tokens); a new day \
              begins at 00:00 UTC"
@@ -76,7 +73,7 @@ fn rest_of_day(now: SystemTime) -> Duration {
 }
 
 #[async_trait]
-impl ModelProvider for Limited {
+impl ModelProvider for Counted {
     fn identity(&self) -> &str {
         self.provider.identity()
     }

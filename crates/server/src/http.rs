@@ -5,6 +5,7 @@ mod auth_state;
 mod authentication;
 mod connections;
 mod cors;
+mod download;
 mod error;
 mod extract;
 mod guard;
@@ -30,8 +31,8 @@ use crate::approvals::OpenQuestions;
 use crate::gone::Gone;
 use crate::identity::Identity;
 use crate::mcp::Frontend;
-use crate::user_data_turns::UserDataTurns;
 use crate::user_models::UserModels;
+use crate::user_turns::UserTurns;
 pub use api::openapi_document;
 pub use auth_state::AuthOptions;
 use auth_state::AuthState;
@@ -100,6 +101,10 @@ pub struct HttpOptions {
     pub agent: AgentOptions,
 }
 
+/// Maximum number of archives that are sent at once. Each one needs a thread for as long as its client reads.
+const MAX_EXPORTS: usize = 8;
+/// Maximum number of sessions that are replayed at once. Each one needs a sandbox.
+const MAX_REPLAYS: usize = 4;
 /// Header with the ID of an MCP session that a client started with `initialize`.
 const SESSION: &str = "mcp-session-id";
 /// Session ID that never exists.
@@ -122,7 +127,10 @@ struct App {
     continuations: Arc<v1::Continuations>,
     runs: RunService,
     questions: OpenQuestions,
-    user_data: UserDataTurns,
+    exports: UserTurns,
+    replays: UserTurns,
+    /// Held while data is deleted, because the whole database is then written anew.
+    deleting: Arc<tokio::sync::Mutex<()>>,
     rate: RateLimit,
     stop: CancellationToken,
 }
@@ -172,7 +180,9 @@ pub async fn serve_http(
         continuations: Arc::default(),
         runs: agent.runs.clone(),
         questions,
-        user_data: UserDataTurns::default(),
+        exports: UserTurns::at_most(MAX_EXPORTS),
+        replays: UserTurns::at_most(MAX_REPLAYS),
+        deleting: Arc::default(),
         rate: RateLimit::new(options.requests_per_minute, &frontend.metrics),
         stop: stop.clone(),
     };

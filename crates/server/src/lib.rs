@@ -12,6 +12,7 @@
 mod agent;
 mod agent_runtime;
 mod approvals;
+mod artifact_archive;
 mod daily_tokens;
 mod demo;
 mod gone;
@@ -26,9 +27,9 @@ mod runs;
 mod stdio;
 mod strict_approver;
 mod timestamp;
-mod user_data_turns;
 mod user_export;
 mod user_models;
+mod user_turns;
 mod views;
 
 pub use agent::{AgentOptions, ProviderOptions};

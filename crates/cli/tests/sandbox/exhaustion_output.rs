@@ -109,21 +109,24 @@ each_user!(unread_output_does_not_keep_code_running);
 fn unread_output_does_not_keep_code_running(who: As) {
     let coracle = Coracle::new(who);
     let mut command = coracle.command();
-    command.args(["exec", "--timeout", "1", "-c", "while True: print('x' * 1_000_000)"]);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    // The code runs, and is ended in time, although the program still waits for its reader.
-    let folder = coracle.home().parent().unwrap().to_owned();
-    for runs in [true, false] {
+    let code = "open('/workspace/begun', 'w').close()\nwhile True: print('x' * 1_000_000)";
+    command.args(["exec", "--timeout", "1", "-c", code]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let wait_until = |what: &str, happened: &dyn Fn() -> bool| {
         let begun = Instant::now();
-        while processes_in(&folder).is_empty() == runs {
-            assert!(begun.elapsed() < Duration::from_mins(2), "as {who:?}: {:?}", processes_in(&folder));
+        while !happened() {
+            assert!(begun.elapsed() < Duration::from_mins(2), "as {who:?}: {what}");
             std::thread::sleep(Duration::from_millis(10));
         }
-    }
+    };
+    // The code runs, and is ended in time, although the program still waits for its reader.
+    let (begun, folder) = (coracle.workspace().join("begun"), coracle.home().parent().unwrap().to_owned());
+    wait_until("the code does not run", &|| begun.exists());
+    wait_until("the code does not end", &|| processes_in(&folder).is_empty());
     assert!(child.try_wait().unwrap().is_none(), "as {who:?}");
-    let mut stdout = child.stdout.take().unwrap();
-    std::io::copy(&mut stdout, &mut std::io::sink()).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(124), "as {who:?}");
+    std::io::copy(&mut child.stdout.take().unwrap(), &mut std::io::sink()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(124), "as {who:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
 each_user!(invalid_utf8_output_is_replaced);

@@ -166,6 +166,12 @@ impl Site {
         self.client_with(&self.keys[user])
     }
 
+    /// A client with a new key of a user that has these scopes.
+    pub(crate) fn client_scoped(&self, user: &str, scopes: &str) -> Client {
+        let said = self.run(&["users", "keys", "add", user, "--name", scopes, "--scope", scopes]);
+        self.client_with(said.split_whitespace().find(|word| word.starts_with("crk_")).unwrap())
+    }
+
     pub(crate) fn client_with(&self, key: &str) -> Client {
         Client { address: self.address().to_owned(), key: key.to_owned() }
     }

@@ -84,11 +84,6 @@ fn sorted(name: &str) -> Vec<String> {
     all
 }
 
-fn key(site: &Site, name: &str, scopes: &str) -> Client {
-    let said = site.run(&["users", "keys", "add", name, "--name", "more", "--scope", scopes]);
-    site.client_with(said.split_whitespace().find(|word| word.starts_with("crk_")).unwrap())
-}
-
 fn delete(client: &Client, path: &str) -> u16 {
     client.ask("DELETE", path, "application/json", b"").unwrap().status
 }
@@ -133,7 +128,7 @@ fn deleted_data_is_gone_from_the_disk_and_others_keep_theirs() {
 
     assert_eq!(delete(&ada, "/api/me/data"), 403, "programs cannot do this by default");
     assert_eq!(found(&home, "ada"), sorted("ada"));
-    let person = key(&site, "ada", "api,approve");
+    let person = site.client_scoped("ada", "api,approve");
     assert_eq!(delete(&person, "/api/me/data"), 204);
     assert_eq!((found(&home, "ada"), found(&home, "bob")), (Vec::new(), sorted("bob")), "after");
     assert_eq!(delete(&person, "/api/me/data"), 204, "again");
@@ -244,8 +239,8 @@ fn an_export_has_everything_of_one_user_and_no_secrets() {
 
     // Only admins may export and delete other users.
     site.run(&["users", "add", "boss", "--admin"]);
-    let boss = key(&site, "boss", "api,admin");
-    let weak = key(&site, "boss", "api");
+    let boss = site.client_scoped("boss", "api,admin");
+    let weak = site.client_scoped("boss", "api");
     for client in [&bob, &weak] {
         assert_eq!((client.get("/api/users/ada/export").status, delete(client, "/api/users/ada")), (403, 403));
     }

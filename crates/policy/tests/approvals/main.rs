@@ -5,6 +5,7 @@
 mod approvers;
 mod doubts;
 mod remembered;
+mod restrictions;
 mod waiting;
 
 use coracle_policy::{Approvals, Approver, Call, Doubt, Grant, Policy, Refusal, Rule, Rules, ToolNames};

@@ -3,11 +3,10 @@
 use crate::approvers::{Says, Unasked};
 use crate::{Caller, approvals, destructive, with_store};
 use coracle_policy::{Answer, Grant, NobodyToAsk, Reason, definition_digest};
-use coracle_store::{Home, KeySource, SqliteStore, Store, ToolDecision};
-use coracle_types::{Decision, Schema, SessionId, UserId};
+use coracle_store::{Home, KeySource, SqliteStore, Store};
+use coracle_types::{Decision, Schema, SessionId};
 use serde_json::json;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 const YES: [Answer; 3] = [Answer::Once, Answer::Session, Answer::Always];
 
@@ -186,24 +185,6 @@ async fn no_answer_overrides_a_rule_that_denies() {
     let asking = with_store(&[("git.*", Decision::Ask)], store);
     let ann = Caller::new(&asking, "ann", Some("s1"), "e1");
     assert_eq!(ann.calls(&tool, &Unasked).await, Ok(Grant::Always), "it is still remembered");
-}
-
-#[tokio::test]
-async fn a_permanent_no_is_remembered_too() {
-    let (approvals, store) = approvals(&[]);
-    let ann = Caller::new(&approvals, "ann", Some("s1"), "e1");
-    let tool = destructive("git", "reset");
-    let decision = ToolDecision {
-        server: tool.server.clone(),
-        tool: tool.name.clone(),
-        definition: definition_digest(&tool),
-        decision: Decision::Deny,
-        decided_at: SystemTime::UNIX_EPOCH,
-    };
-    store.remember(&UserId::new("ann").unwrap(), &decision).await.unwrap();
-    assert_eq!(ann.calls(&tool, &Unasked).await.unwrap_err().code(), "denied_for_good");
-    store.forget(&ann.user, &tool.server, &tool.name).await.unwrap();
-    assert_eq!(ann.calls(&tool, &Says(Answer::Once)).await, Ok(Grant::Once));
 }
 
 /// The store rejects the name of this tool: the yes counts, but only for the session.

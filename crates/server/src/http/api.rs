@@ -5,6 +5,7 @@ mod approvals;
 mod artifacts;
 pub(super) mod content;
 mod conversations;
+mod decisions;
 mod executions;
 mod providers;
 mod servers;
@@ -73,6 +74,7 @@ fn personal_routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .merge(approvals::routes())
         .merge(conversations::routes())
+        .merge(decisions::routes())
         .merge(providers::routes())
         .merge(user_data::routes())
 }

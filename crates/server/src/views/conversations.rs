@@ -43,12 +43,14 @@ impl From<ConversationSummary> for ConversationView {
     }
 }
 
-/// Run of the agent in a conversation
+/// Run of the agent
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Run)]
 pub(crate) struct RunView {
     /// Run ID, which is also the ID of the response in `/v1/responses`
     id: String,
+    /// Conversation ID; null if the run does not belong to a conversation
+    conversation_id: Option<String>,
     /// Full name of the model
     model: String,
     /// Run state: `running`, `completed`, `incomplete` (a limit was reached), `failed` or `cancelled`
@@ -75,6 +77,7 @@ impl From<RunSummary> for RunView {
     fn from(run: RunSummary) -> Self {
         Self {
             id: run.id.to_string(),
+            conversation_id: run.conversation.map(String::from),
             model: run.model,
             state: run.state.as_str(),
             background: run.is_background,

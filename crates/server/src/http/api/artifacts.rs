@@ -1,9 +1,10 @@
 //! `/api/artifacts`: the versioned files that the caller's code wrote to `/artifacts`.
 
 use super::content::{Content, Inline, send};
-use crate::http::App;
+use crate::artifact_archive::write_archive;
 use crate::http::extract::{Asked, At, Caller, listed};
 use crate::http::problem::{ApiError, Problem, Refusals};
+use crate::http::{App, download};
 use crate::timestamp::Timestamp;
 use axum::Json;
 use axum::extract::State;
@@ -20,6 +21,7 @@ use utoipa_axum::routes;
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(list))
+        .routes(routes!(archive))
         .routes(routes!(one, remove))
         .routes(routes!(newest_content))
         .routes(routes!(remove_version))
@@ -145,12 +147,34 @@ pub(crate) async fn list(
     Ok(Json(ArtifactPage { artifacts, bytes: usage.bytes, max_bytes: app.frontend.engine.artifact_limit() }))
 }
 
+/// Download all artifacts as a zip archive
+///
+/// Contains the latest version of each artifact. An archive that is broken off has no valid end.
+#[utoipa::path(
+    get, path = "/api/artifacts/archive", operation_id = "download_artifacts", tag = "artifacts",
+    responses(
+        (status = 200, description = "Zip archive", content_type = "application/zip"),
+        (status = 429, body = Problem, description = "Another export of the user is under way, or too many others"),
+        Refusals
+    )
+)]
+pub(crate) async fn archive(State(app): State<App>, Caller(user): Caller) -> Result<Response, ApiError> {
+    let turn = app.exports.begin(&user).ok_or_else(download::too_many)?;
+    let engine = app.frontend.engine.clone();
+    Ok(download::archive("application/zip", "coracle-artifacts.zip", |writer| async move {
+        let written = write_archive(engine, user, writer).await;
+        drop(turn);
+        written
+    }))
+}
+
 /// Query parameters for downloading a file.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Showing {
-    /// Whether to display images, text and sandboxed HTML in the browser (`1`) or download the file (`0`, the default)
+    /// Whether to display images and text in the browser (`1`) or download the file (`0`, the default). HTML is
+    /// displayed as text.
     #[param(value_type = u8, minimum = 0, maximum = 1)]
     inline: Inline,
 }

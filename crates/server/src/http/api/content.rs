@@ -1,18 +1,13 @@
 //! Files as response bodies: byte ranges, and headers that keep browsers from running untrusted content.
 //!
-//! A file is an attachment unless the caller wants to display it. Only images, plain text and JSON are then displayed
-//! as they are. HTML and SVG are served with `Content-Security-Policy: sandbox`, so that the browser gives them an
-//! origin of their own, without cookies, storage or network.
-//!
-//! A page with scripts could still send data by navigating to another address. Its own policy cannot prevent that, but
-//! the policy of a surrounding page can. HTML is therefore displayed in a frame of a page of ours, and the frame can
-//! only contain the content that is written into that page.
+//! A file is an attachment unless the caller wants to display it. Only images, text and JSON are then displayed as they
+//! are, in an origin of their own, without cookies, storage, scripts or network. HTML is displayed as its source.
 
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use coracle_engine::percent_encoded;
-use futures::stream::{self, Stream, StreamExt as _, TryStreamExt as _};
+use futures::stream::{self, Stream};
 use serde::Deserialize;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -53,42 +48,29 @@ impl TryFrom<u8> for Inline {
 
 /// Policy of displayed files: nothing is allowed.
 const INERT: &str = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'";
-/// Policy of displayed pages: scripts within the page run, without access to anything else. The frame inherits this
-/// policy, and `frame-src` keeps it from navigating.
-const PAGE: &str = "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval' blob:; \
-                    style-src 'unsafe-inline'; img-src data: blob:; font-src data:; media-src data: blob:; \
-                    worker-src blob:; frame-src 'none'; form-action 'none'; base-uri 'none'; webrtc 'block'; \
-                    frame-ancestors 'self'";
-/// Page around the frame, without scripts.
-const AROUND: (&str, &str) = (
-    "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>\
-     <title>Artifact</title><style>html,body,iframe{margin:0;border:0;width:100%;height:100%;display:block}</style>\
-     <iframe sandbox=allow-scripts referrerpolicy=no-referrer srcdoc=\"",
-    "\"></iframe></html>",
-);
-const HTML: &str = "text/html; charset=utf-8";
+/// Content type of files that are displayed as text. A browser that rendered HTML, or an SVG as a document, would connect
+/// to the hosts of its frames and links before it applies a policy, and the names of hosts can contain data.
+const TEXT: &str = "text/plain; charset=utf-8";
 
-/// Returns the content type, the policy, and whether the file is displayed.
-fn shown_as(mime: &str, inline: bool) -> (HeaderValue, &'static str, bool) {
-    let (told, policy) = match mime {
-        "image/png" => ("image/png", INERT),
-        "image/jpeg" => ("image/jpeg", INERT),
-        "image/gif" => ("image/gif", INERT),
-        "image/webp" => ("image/webp", INERT),
-        "image/svg+xml" => ("image/svg+xml", INERT),
-        "text/html" => (HTML, PAGE),
-        "application/json" => ("application/json", INERT),
-        text if text.starts_with("text/") => ("text/plain; charset=utf-8", INERT),
-        _ => {
-            let told = HeaderValue::from_str(mime).unwrap_or(HeaderValue::from_static("application/octet-stream"));
-            return (told, INERT, false);
-        }
+/// Returns the content type, and whether the file is displayed. `as_image` says that the browser draws it as an image, in
+/// which nothing is loaded and nothing runs.
+fn shown_as(mime: &str, inline: bool, as_image: bool) -> (HeaderValue, bool) {
+    let told = match mime {
+        "image/png" => "image/png",
+        "image/jpeg" => "image/jpeg",
+        "image/gif" => "image/gif",
+        "image/webp" => "image/webp",
+        "image/svg+xml" if as_image => "image/svg+xml",
+        "image/svg+xml" => TEXT,
+        "application/json" => "application/json",
+        text if text.starts_with("text/") => TEXT,
+        _ => "",
     };
-    if inline {
-        return (HeaderValue::from_static(told), policy, true);
+    if inline && !told.is_empty() {
+        return (HeaderValue::from_static(told), true);
     }
     let told = HeaderValue::from_str(mime).unwrap_or(HeaderValue::from_static("application/octet-stream"));
-    (told, INERT, false)
+    (told, false)
 }
 
 /// Part of a file that a request asks for.
@@ -134,25 +116,22 @@ fn lists(header: Option<&HeaderValue>, etag: &str) -> bool {
 /// Builds the response for a file.
 pub(crate) fn send(content: Content, asked: &HeaderMap) -> Response {
     let Content { file, bytes, mime, name, etag, inline } = content;
-    let (told, policy, shown) = shown_as(&mime, inline);
+    let as_image = asked.get("sec-fetch-dest").is_some_and(|dest| dest == "image");
+    let (told, shown) = shown_as(&mime, inline, as_image);
     let mut headers = HeaderMap::new();
     headers.insert(header::CONTENT_TYPE, told);
     headers.insert(header::CONTENT_DISPOSITION, disposition(&name, shown));
-    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(INERT));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.insert(HeaderName::from_static("x-dns-prefetch-control"), HeaderValue::from_static("off"));
     headers.insert(HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
-    if policy != PAGE {
-        headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    }
+    headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    headers.insert(header::VARY, HeaderValue::from_static("sec-fetch-dest"));
     headers.extend(HeaderValue::from_str(&etag).map(|etag| (header::ETAG, etag)));
     if lists(asked.get(header::IF_NONE_MATCH), &etag) {
         return (StatusCode::NOT_MODIFIED, headers).into_response();
-    }
-    if policy == PAGE {
-        return (StatusCode::OK, headers, framed(file, bytes)).into_response();
     }
     // `If-Range`: a range is only useful if the client has a part of the same content.
     let still = asked.get(header::IF_RANGE).is_none_or(|value| value.as_bytes() == etag.as_bytes());
@@ -173,29 +152,6 @@ pub(crate) fn send(content: Content, asked: &HeaderMap) -> Response {
     };
     headers.insert(header::CONTENT_LENGTH, HeaderValue::from(range.end - range.start));
     (status, headers, body(file, range)).into_response()
-}
-
-/// Returns a page within a frame.
-fn framed(file: File, bytes: u64) -> Body {
-    let (before, after) = AROUND;
-    let part = |text: &'static str| stream::once(async move { Ok(Bytes::from_static(text.as_bytes())) });
-    let page = parts(file, 0..bytes).map_ok(|part| quoted(&part));
-    Body::from_stream(part(before).chain(page).chain(part(after)))
-}
-
-/// Escapes bytes for an attribute value in double quotes.
-fn quoted(bytes: &[u8]) -> Bytes {
-    let mut quoted = Vec::with_capacity(bytes.len() + bytes.len() / 16);
-    for byte in bytes {
-        match byte {
-            b'&' => quoted.extend_from_slice(b"&amp;"),
-            b'"' => quoted.extend_from_slice(b"&quot;"),
-            b'<' => quoted.extend_from_slice(b"&lt;"),
-            b'>' => quoted.extend_from_slice(b"&gt;"),
-            byte => quoted.push(*byte),
-        }
-    }
-    quoted.into()
 }
 
 /// Streams a file from a blocking thread. A file that has become shorter ends the connection.
@@ -221,16 +177,7 @@ fn parts(file: File, range: std::ops::Range<u64>) -> impl Stream<Item = std::io:
 
 #[cfg(test)]
 mod tests {
-    use super::{Part, disposition, part, quoted, shown_as};
-
-    #[test]
-    fn a_page_cannot_end_the_attribute_it_is_in() {
-        let page = b"<p title=\"a\">&quot; \xff</p>\"></iframe><script>";
-        let held = quoted(page);
-        assert!(!held.iter().any(|byte| b"<>\"".contains(byte)));
-        let back = String::from_utf8_lossy(&held).replace("&lt;", "<").replace("&gt;", ">");
-        assert_eq!(back.replace("&quot;", "\"").replace("&amp;", "&"), String::from_utf8_lossy(page));
-    }
+    use super::{Part, disposition, part, shown_as};
 
     #[test]
     fn ranges_are_parsed_as_in_the_standard() {
@@ -273,24 +220,26 @@ mod tests {
     }
 
     #[test]
-    fn displayed_files_are_sandboxed() {
-        for (mime, shown, sandboxed) in [
-            ("image/png", true, true),
-            ("text/csv", true, true),
-            ("text/html", true, true),
-            ("image/svg+xml", true, true),
-            ("application/pdf", false, true),
-            ("application/octet-stream", false, true),
-            ("application/xml", false, true),
+    fn nothing_is_rendered_as_a_document() {
+        let text = Some("text/plain; charset=utf-8");
+        for (mime, displayed, as_image) in [
+            ("image/png", Some("image/png"), Some("image/png")),
+            ("text/csv", text, text),
+            ("text/html", text, text),
+            ("text/xml", text, text),
+            ("image/svg+xml", text, Some("image/svg+xml")),
+            ("application/json", Some("application/json"), Some("application/json")),
+            ("application/pdf", None, None),
+            ("application/octet-stream", None, None),
+            ("application/xhtml+xml", None, None),
+            ("application/xml", None, None),
         ] {
-            let (told, policy, is_shown) = shown_as(mime, true);
-            assert_eq!((is_shown, policy.starts_with("sandbox")), (shown, sandboxed), "{mime}");
-            assert!(!policy.contains("allow-same-origin") && policy.contains("default-src 'none'"), "{mime}");
-            assert_eq!(policy.contains("allow-scripts"), mime == "text/html", "{mime}");
-            if mime == "text/csv" {
-                assert_eq!(told, "text/plain; charset=utf-8");
+            for (dest, expected) in [(false, displayed), (true, as_image)] {
+                let (told, is_displayed) = shown_as(mime, true, dest);
+                assert_eq!(is_displayed.then_some(told.to_str().unwrap()), expected, "{mime}");
+                let (told, is_displayed) = shown_as(mime, false, dest);
+                assert_eq!((told.to_str().unwrap(), is_displayed), (mime, false));
             }
-            assert!(!shown_as(mime, false).2);
         }
     }
 }

@@ -9,7 +9,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use coracle_models::Part;
-use coracle_runs::{ExportFormat, ItemList};
+use coracle_runs::{ExportFormat, ItemList, RunSummary};
 use coracle_types::{ConversationId, ItemId, RunId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -30,6 +30,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(export))
         .routes(routes!(items))
         .routes(routes!(runs))
+        .routes(routes!(all_runs))
         .routes(routes!(steer))
         .routes(routes!(stop))
 }
@@ -312,11 +313,24 @@ struct RunPage {
     before: Option<String>,
 }
 
+impl RunPage {
+    fn bounds(self) -> Result<(usize, Option<RunId>), ApiError> {
+        let before = self.before.map(RunId::new).transpose();
+        Ok((listed(self.limit)?, before.map_err(|error| ApiError::invalid(error.to_string()))?))
+    }
+}
+
 /// List of runs
 #[derive(Debug, Serialize, ToSchema)]
 struct Runs {
     /// Runs, newest first
     runs: Vec<RunView>,
+}
+
+impl From<Vec<RunSummary>> for Runs {
+    fn from(runs: Vec<RunSummary>) -> Self {
+        Self { runs: runs.into_iter().map(RunView::from).collect() }
+    }
 }
 
 /// List the runs of a conversation
@@ -331,9 +345,25 @@ async fn runs(
     At(id): At<String>,
     Asked(page): Asked<RunPage>,
 ) -> Result<Json<Runs>, ApiError> {
-    let before = page.before.map(RunId::new).transpose().map_err(|error| ApiError::invalid(error.to_string()))?;
-    let found = app.runs.runs_of(&user, &conversation_id(&id)?, listed(page.limit)?, before.as_ref()).await?;
-    Ok(Json(Runs { runs: found.ok_or_else(missing)?.into_iter().map(RunView::from).collect() }))
+    let (limit, before) = page.bounds()?;
+    let found = app.runs.runs_of(&user, &conversation_id(&id)?, limit, before.as_ref()).await?;
+    Ok(Json(found.ok_or_else(missing)?.into()))
+}
+
+/// List the runs of the current user
+///
+/// Returns the runs of all conversations, and those that belong to none.
+#[utoipa::path(
+    get, path = "/api/runs", operation_id = "list_runs", tag = "conversations", params(RunPage),
+    responses((status = 200, body = Runs, description = "Runs with their states, newest first"), Refusals)
+)]
+async fn all_runs(
+    State(app): State<App>,
+    Caller(user): Caller,
+    Asked(page): Asked<RunPage>,
+) -> Result<Json<Runs>, ApiError> {
+    let (limit, before) = page.bounds()?;
+    Ok(Json(app.runs.list_runs(&user, limit, before.as_ref()).await?.into()))
 }
 
 /// Message for a run that is under way

@@ -1,12 +1,14 @@
 //! `/api/sessions`: sessions and their logs.
 
 use crate::http::App;
-use crate::http::extract::{Asked, At, Caller, listed};
-use crate::http::problem::{ApiError, Refusals};
+use crate::http::extract::{Asked, At, Body, Caller, listed};
+use crate::http::problem::{ApiError, Problem, Refusals};
 use crate::views::SessionView;
 use axum::Json;
 use axum::extract::State;
-use coracle_store::SessionRecord;
+use axum::http::StatusCode;
+use coracle_engine::{Difference, Replay, ReplayFiles, ReplayedTask};
+use coracle_store::{SessionRecord, StoreError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
@@ -14,7 +16,12 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list)).routes(routes!(show, end)).routes(routes!(resume))
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(show, end))
+        .routes(routes!(resume))
+        .routes(routes!(remove))
+        .routes(routes!(replay))
 }
 
 /// Query parameters for listing sessions.
@@ -122,4 +129,118 @@ async fn end(State(app): State<App>, Caller(user): Caller, At(handle): At<String
     let session = found(&app, &user, &handle).await?;
     let ended = app.frontend.engine.end_session(&user, &session).await;
     ended.map(|ended| Json(Ended { ended })).map_err(|error| ApiError::internal("end a session", error))
+}
+
+/// Delete a session and its log
+///
+/// Ends the session first. Files in the workspace are kept.
+#[utoipa::path(
+    delete, path = "/api/sessions/{handle}/log", operation_id = "delete_session", tag = "sessions",
+    params(("handle" = String, Path, description = "Session ID, label or number")),
+    responses(
+        (status = 204, description = "Session deleted"),
+        (status = 409, body = Problem, description = "A task is running in the session"),
+        Refusals
+    )
+)]
+async fn remove(State(app): State<App>, Caller(user): Caller, At(handle): At<String>) -> Result<StatusCode, ApiError> {
+    let session = found(&app, &user, &handle).await?;
+    let failed = |error: StoreError| ApiError::internal("delete a session", error);
+    app.frontend.engine.end_session(&user, &session).await.map_err(failed)?;
+    if !app.frontend.engine.history().remove(&user, &session).await.map_err(failed)? {
+        let message = "a task is running in this session: cancel it, or wait for it to end";
+        return Err(ApiError::new(StatusCode::CONFLICT, "in_use", message));
+    }
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// How to replay a session
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct ReplayOptions {
+    /// Whether to replay in a copy of the current workspace instead of an empty one, for a session that read files
+    /// created before it; defaults to `false`
+    #[serde(default)]
+    with_files: bool,
+}
+
+/// Outcome of a replay
+#[derive(Serialize, ToSchema)]
+struct Replayed {
+    /// Session ID
+    session_id: String,
+    /// Whether all files of the workspace were copied; also true if none were asked for
+    all_files: bool,
+    /// Whether all tasks that ran had the same outcome as before
+    is_same: bool,
+    /// Tasks in order
+    tasks: Vec<TaskComparison>,
+}
+
+/// Task of a replayed session
+#[derive(Serialize, ToSchema)]
+struct TaskComparison {
+    /// Task number within the session
+    number: u64,
+    /// Reason why the task was not run; null if it was
+    skipped: Option<String>,
+    /// Differences from the recorded outcome
+    differences: Vec<OutcomeDifference>,
+}
+
+/// Difference from the recorded outcome
+#[derive(Serialize, ToSchema)]
+struct OutcomeDifference {
+    /// Part that differs: `result`, `output`, `error` or `calls`
+    what: String,
+    /// Recorded value
+    then: String,
+    /// Current value
+    now: String,
+}
+
+impl From<Replay> for Replayed {
+    fn from(replay: Replay) -> Self {
+        let is_same = replay.is_same();
+        let difference = |Difference { what, then, now }| OutcomeDifference { what, then, now };
+        let task = |task: ReplayedTask| TaskComparison {
+            number: task.number,
+            skipped: task.skipped,
+            differences: task.differences.into_iter().map(difference).collect(),
+        };
+        let Replay { session_id, all_files, tasks } = replay;
+        Self { session_id, all_files, is_same, tasks: tasks.into_iter().map(task).collect() }
+    }
+}
+
+/// Replay a session
+///
+/// Runs the code of the session again, in a temporary workspace and with the recorded answers of tools, and compares the
+/// outcomes. No tool is called. Closing the connection cancels the replay.
+#[utoipa::path(
+    post, path = "/api/sessions/{handle}/replay", operation_id = "replay_session", tag = "sessions",
+    params(("handle" = String, Path, description = "Session ID, label or number")),
+    request_body = ReplayOptions,
+    responses(
+        (status = 200, body = Replayed, description = "Outcome of each task, compared with the recorded one"),
+        (status = 429, body = Problem, description = "Another replay of the user is under way, or too many others"),
+        Refusals
+    )
+)]
+async fn replay(
+    State(app): State<App>,
+    Caller(user): Caller,
+    At(handle): At<String>,
+    Body(options): Body<ReplayOptions>,
+) -> Result<Json<Replayed>, ApiError> {
+    let session = found(&app, &user, &handle).await?;
+    let Some(_turn) = app.replays.begin(&user) else {
+        let message = "a replay of this user is under way, or too many of others: try again later";
+        return Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, "too_many_replays", message));
+    };
+    let files = if options.with_files { ReplayFiles::Copied } else { ReplayFiles::Nothing };
+    // If the client leaves, this future is dropped, which ends the sandbox.
+    let (limits, cancel) = (app.frontend.options.settings.limits(), app.stop.child_token());
+    let replayed = app.frontend.engine.replay(&user, &session, files, &limits, &cancel).await;
+    replayed.map(|replay| Json(replay.into())).map_err(|error| ApiError::internal("replay a session", error))
 }

@@ -14,7 +14,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list)).routes(routes!(save, load, delete))
+    OpenApiRouter::new().routes(routes!(list)).routes(routes!(save, load, delete)).routes(routes!(test))
 }
 
 fn refused(error: SkillError) -> ApiError {
@@ -175,4 +175,27 @@ async fn load(
 async fn delete(State(app): State<App>, Caller(user): Caller, At(name): At<String>) -> Result<Json<Value>, ApiError> {
     let params = object(json!({ "name": name }));
     app.frontend.engine.skill_request(&user, "delete", params).await.map(Json).map_err(refused)
+}
+
+/// Run the example of a saved skill
+///
+/// Runs the example of the latest version in a sandbox. An example that fails is reported with status 200, as an
+/// execution with `success: false`.
+#[utoipa::path(
+    post, path = "/api/skills/{name}/test", operation_id = "test_skill", tag = "skills",
+    params((
+        "name" = String, Path, description = "Skill name, as used in imports", max_length = 64,
+        pattern = "^[A-Za-z][A-Za-z0-9_]*$"
+    )),
+    responses(
+        (
+            status = 200, body = Object,
+            description = "Object with `tested` (false if the skill has no example) and `execution`"
+        ),
+        Refusals
+    )
+)]
+async fn test(State(app): State<App>, Caller(user): Caller, At(name): At<String>) -> Result<Json<Value>, ApiError> {
+    let execution = app.frontend.engine.test_skill(&user, &name).await.map_err(refused)?;
+    Ok(Json(json!({ "tested": execution.is_some(), "execution": execution })))
 }

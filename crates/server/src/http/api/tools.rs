@@ -1,4 +1,4 @@
-//! `/api/tools` and `/api/decisions`: tools of MCP servers, calls of single tools, and permanent decisions about them.
+//! `/api/tools`: tools of MCP servers, and calls of single tools.
 
 use super::tool_calls;
 use crate::http::App;
@@ -7,11 +7,10 @@ use crate::http::problem::{ApiError, Refusals};
 use crate::views::DecisionView;
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
 use coracle_catalog::{Filter, Level};
 use coracle_engine::{Inventory, ToolSearch, Toolbox, described};
 use coracle_policy::definition_digest;
-use coracle_types::{Decision, ServerName, Tool, UserId};
+use coracle_types::{Decision, Tool, UserId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -29,13 +28,7 @@ const FOUND: usize = 10;
 const MAX_REASON: usize = 1_000;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-        .routes(routes!(list))
-        .routes(routes!(search))
-        .routes(routes!(show))
-        .merge(tool_calls::routes())
-        .routes(routes!(decisions))
-        .routes(routes!(forget))
+    OpenApiRouter::new().routes(routes!(list)).routes(routes!(search)).routes(routes!(show)).merge(tool_calls::routes())
 }
 
 /// List of tools
@@ -225,6 +218,18 @@ async fn show(
     Ok(Json(shown))
 }
 
+/// Finds a tool by its name, or by that of its function.
+pub(super) async fn listed_tool<'a>(
+    app: &'a App,
+    user: &UserId,
+    server: &str,
+    name: &str,
+) -> Result<(&'a Arc<Toolbox>, Tool), ApiError> {
+    let (toolbox, inventory) = inventory(app, user, Some(server)).await?.ok_or_else(no_tool)?;
+    let (_, tool) = inventory.catalog.find(server, name).ok_or_else(no_tool)?;
+    Ok((toolbox, tool.clone()))
+}
+
 fn no_tool() -> ApiError {
     ApiError::missing("there is no such tool: see /api/tools")
 }
@@ -233,56 +238,15 @@ fn no_tool() -> ApiError {
 async fn policy(app: &App, toolbox: &Toolbox, user: &UserId, tool: &Tool) -> Result<Value, ApiError> {
     let verdict = toolbox.verdict(user, tool);
     let remembered = app.auth.people.store().decision(user, &tool.server, &tool.name).await?;
-    let remembered = remembered
-        .filter(|remembered| verdict.decision == Decision::Ask && remembered.definition == definition_digest(tool));
+    // A permission applies where the policy asks, and to one definition. Restrictions always apply.
+    let remembered = remembered.filter(|remembered| {
+        remembered.decision != Decision::Allow
+            || verdict.decision == Decision::Ask && remembered.definition == definition_digest(tool)
+    });
     Ok(json!({
         "decision": verdict.decision,
         "reason": verdict.reason.to_string(),
         "allow_line": verdict.allow_line,
         "remembered": remembered.map(DecisionView::from),
     }))
-}
-
-/// List of permanent decisions
-#[derive(Debug, Serialize, ToSchema)]
-struct Decisions {
-    /// Decisions, by server and tool
-    decisions: Vec<DecisionView>,
-}
-
-/// List permanent decisions about tools
-///
-/// Returns the tools that the current user has permanently allowed.
-#[utoipa::path(
-    get, path = "/api/decisions", operation_id = "list_decisions", tag = "tools",
-    responses((status = 200, body = Decisions, description = "Decisions by server and tool"), Refusals)
-)]
-async fn decisions(State(app): State<App>, Caller(user): Caller) -> Result<Json<Decisions>, ApiError> {
-    let decisions = app.auth.people.store().decisions(&user).await?;
-    Ok(Json(Decisions { decisions: decisions.into_iter().map(DecisionView::from).collect() }))
-}
-
-/// Revoke a permanent decision about a tool
-///
-/// The next call of the tool requires approval again.
-#[utoipa::path(
-    delete, path = "/api/decisions/{server}/{tool}", operation_id = "forget_decision", tag = "tools",
-    params(
-        ("server" = String, Path, description = "Server name"),
-        ("tool" = String, Path, description = "Tool name"),
-    ),
-    responses((status = 204, description = "Decision revoked"), Refusals)
-)]
-async fn forget(
-    State(app): State<App>,
-    Caller(user): Caller,
-    At((server, tool)): At<(String, String)>,
-) -> Result<StatusCode, ApiError> {
-    let missing = || ApiError::missing("there is no decision about this tool");
-    let server = ServerName::new(server).map_err(|_| missing())?;
-    if !app.auth.people.store().forget(&user, &server, &tool).await? {
-        return Err(missing());
-    }
-    tracing::info!(%user, %server, tool, "a permanent decision was revoked");
-    Ok(StatusCode::NO_CONTENT)
 }

@@ -1,30 +1,31 @@
-//! `/api/me` and `/api/users/{name}`: export and deletion of everything that a user has.
+//! `/api/me` and `/api/users/{name}`: usage, export and deletion of what a user has.
 
 use super::accounts::{admin, named};
-use crate::http::App;
+use super::workspace::WorkspaceUsage;
 use crate::http::extract::{At, Caller};
 use crate::http::problem::{ApiError, Problem, Refusals};
+use crate::http::{App, download};
 use crate::identity::{How, Identity};
+use crate::timestamp::Timestamp;
 use crate::user_export::export_user;
-use axum::body::Body;
+use axum::Json;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
+use axum::http::StatusCode;
+use axum::response::Response;
 use coracle_engine::{AccountFate, DeleteError};
+use coracle_store::Day;
 use coracle_types::UserId;
-use futures::stream;
-use std::io::{self, BufWriter, Write};
-use std::time::Duration;
-use tokio::sync::mpsc;
+use serde::Serialize;
+use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
+use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// Number of bytes that are sent at once.
-const CHUNK: usize = 64 << 10;
-/// Number of chunks that wait to be sent. If the client is slower, reading waits.
-const AHEAD: usize = 4;
+/// Number of days in the usage of tokens.
+const SHOWN_DAYS: usize = 30;
+/// Length of the date in a timestamp.
+const DATE_CHARS: usize = 10;
 /// Maximum time for the user's code to end before everything is deleted.
 const ENDED_WITHIN: Duration = Duration::from_secs(30);
 /// Pause between attempts.
@@ -32,10 +33,77 @@ const AGAIN: Duration = Duration::from_millis(20);
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
+        .routes(routes!(usage))
         .routes(routes!(export_own))
         .routes(routes!(delete_own))
         .routes(routes!(export))
         .routes(routes!(delete))
+}
+
+/// What a user has used, and how much may be used
+#[derive(Debug, Serialize, ToSchema)]
+struct Usage {
+    /// Tokens of models that the operator pays for
+    tokens: TokenUsage,
+    /// Disk space of the workspace
+    workspace: SpaceUsage,
+    /// Disk space of the artifacts
+    artifacts: SpaceUsage,
+}
+
+/// Tokens of language models, counted by day
+#[derive(Debug, Serialize, ToSchema)]
+struct TokenUsage {
+    /// Tokens used today
+    today: u64,
+    /// Maximum number of tokens per day; null if there is no limit
+    limit: Option<u64>,
+    /// The last 30 days on which tokens were used, oldest first
+    days: Vec<TokenDay>,
+}
+
+/// Tokens of a day
+#[derive(Debug, Serialize, ToSchema)]
+struct TokenDay {
+    /// Date in UTC
+    #[schema(format = Date)]
+    day: String,
+    /// Input and output tokens together
+    tokens: u64,
+}
+
+/// Disk space
+#[derive(Debug, Serialize, ToSchema)]
+struct SpaceUsage {
+    /// Used space in bytes
+    bytes: u64,
+    /// Maximum space in bytes
+    max_bytes: u64,
+}
+
+/// Get what you have used, and your limits
+///
+/// Tokens are those of models whose keys are the operator's: your own keys are not counted. A day begins at 00:00 UTC.
+#[utoipa::path(
+    get, path = "/api/me/usage", operation_id = "show_usage", tag = "users",
+    responses((status = 200, body = Usage, description = "Tokens and disk space, with their limits"), Refusals)
+)]
+async fn usage(State(app): State<App>, Caller(user): Caller) -> Result<Json<Usage>, ApiError> {
+    let engine = &app.frontend.engine;
+    let workspace = WorkspaceUsage::of(&app, &user).await?;
+    let today = Day::of(SystemTime::now());
+    let days = app.auth.people.store().token_days(&user).await?;
+    let shown = days.len().saturating_sub(SHOWN_DAYS);
+    let date = |day: Day| Timestamp::from(day.start()).to_string().chars().take(DATE_CHARS).collect();
+    Ok(Json(Usage {
+        tokens: TokenUsage {
+            today: days.iter().find(|(day, _)| *day == today).map_or(0, |(_, tokens)| *tokens),
+            limit: app.agent.daily_tokens,
+            days: days[shown..].iter().map(|(day, tokens)| TokenDay { day: date(*day), tokens: *tokens }).collect(),
+        },
+        workspace: SpaceUsage { bytes: workspace.bytes, max_bytes: workspace.max_bytes },
+        artifacts: SpaceUsage { bytes: engine.artifact_usage(&user).await?.bytes, max_bytes: engine.artifact_limit() },
+    }))
 }
 
 /// Export everything that you have
@@ -75,47 +143,14 @@ async fn export(State(app): State<App>, caller: Identity, At(name): At<String>) 
 }
 
 fn archive(app: &App, user: UserId) -> Result<Response, ApiError> {
-    let Some(turn) = app.user_data.export(&user) else {
-        let message = "an export of this user is under way, or too many of others: try again later";
-        let refused = ApiError::new(StatusCode::TOO_MANY_REQUESTS, "too_many_exports", message);
-        return Err(ApiError { retry: Some(Duration::from_secs(5)), ..refused });
-    };
-    let (sender, receiver) = mpsc::channel(AHEAD);
-    let folder = app.frontend.engine.belongings().folder(&user);
-    let writer = BufWriter::with_capacity(CHUNK, Sending(sender.clone()));
-    let name = format!("attachment; filename=\"coracle-{user}.tar\"");
-    let store = app.auth.people.shared_store();
-    tokio::spawn(async move {
-        if let Err(error) = export_user(store, user.clone(), folder, writer).await {
-            tracing::warn!(%user, %error, "an export was not completed");
-            // Breaks the response off, so that the client does not take it for complete.
-            let _ = sender.send(Err(io::Error::other(error))).await;
-        }
+    let turn = app.exports.begin(&user).ok_or_else(download::too_many)?;
+    let (store, folder) = (app.auth.people.shared_store(), app.frontend.engine.belongings().folder(&user));
+    let name = format!("coracle-{user}.tar");
+    Ok(download::archive("application/x-tar", &name, |writer| async move {
+        let written = export_user(store, user, folder, writer).await;
         drop(turn);
-    });
-    let body = stream::unfold(receiver, |mut receiver| async move { Some((receiver.recv().await?, receiver)) });
-    let headers = [
-        (header::CONTENT_TYPE, "application/x-tar".to_owned()),
-        (header::CONTENT_DISPOSITION, name),
-        (header::CACHE_CONTROL, "no-store".to_owned()),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff".to_owned()),
-    ];
-    Ok((headers, Body::from_stream(body)).into_response())
-}
-
-/// Writes to a response, on a thread that may block. Fails when the client is gone.
-struct Sending(mpsc::Sender<io::Result<Bytes>>);
-
-impl Write for Sending {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let sent = self.0.blocking_send(Ok(Bytes::copy_from_slice(bytes)));
-        sent.map_err(|_| io::Error::new(io::ErrorKind::BrokenPipe, "the client is gone"))?;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+        written.map(drop)
+    }))
 }
 
 /// Delete everything that you have
@@ -178,7 +213,7 @@ async fn delete(State(app): State<App>, caller: Identity, At(name): At<String>) 
 async fn delete_all(app: &App, user: &UserId, account: AccountFate) -> Result<(), ApiError> {
     let (app, user) = (app.clone(), user.clone());
     let deleting = tokio::spawn(async move {
-        let _turn = app.user_data.deleting.lock().await;
+        let _turn = app.deleting.lock().await;
         if account == AccountFate::Deleted {
             app.auth.people.set_disabled(&user, true).await?;
         }

@@ -56,13 +56,22 @@ impl From<FileError> for ApiError {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct WorkspaceUsage {
     /// Disk space used, in bytes
-    bytes: u64,
+    pub(super) bytes: u64,
     /// Number of files, folders and links
     files: u64,
     /// Maximum disk space, in bytes
-    max_bytes: u64,
+    pub(super) max_bytes: u64,
     /// Maximum number of files, folders and links
     max_files: u64,
+}
+
+impl WorkspaceUsage {
+    /// The disk usage and the quota of a user's workspace.
+    pub(super) async fn of(app: &App, user: &UserId) -> Result<Self, ApiError> {
+        let (usage, quota) = with_files(&frontend(app, user), |files| Ok((files.usage()?, files.quota()))).await?;
+        let (bytes, files) = (usage.bytes, usage.files);
+        Ok(Self { bytes, files, max_bytes: quota.bytes, max_files: quota.files })
+    }
 }
 
 /// Get the disk usage and quota of the workspace
@@ -74,10 +83,7 @@ pub(crate) struct WorkspaceUsage {
     )
 )]
 pub(crate) async fn usage(State(app): State<App>, Caller(user): Caller) -> Result<Json<WorkspaceUsage>, ApiError> {
-    let frontend = frontend(&app, &user);
-    let (usage, quota) = with_files(&frontend, |files| Ok((files.usage()?, files.quota()))).await?;
-    let (bytes, files) = (usage.bytes, usage.files);
-    Ok(Json(WorkspaceUsage { bytes, files, max_bytes: quota.bytes, max_files: quota.files }))
+    WorkspaceUsage::of(&app, &user).await.map(Json)
 }
 
 /// Entry in the workspace: a file, a folder or a link
