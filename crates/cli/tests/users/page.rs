@@ -245,7 +245,13 @@ fn runs_and_sessions_are_listed_and_ended() {
 fn tools_are_tried_and_clients_configured() {
     let odd = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/users/page/odd-server.mjs");
     let broken = json!({"command": "/does/not/exist"});
-    play_with("tools.mjs", json!({"odd": {"command": "node", "args": [odd]}, "broken": broken}));
+    let odd = json!({"command": "node", "args": [odd], "disabledTools": ["never"]});
+    play_with("tools.mjs", json!({"odd": odd, "broken": broken}));
+}
+
+#[test]
+fn skills_are_saved_compared_and_tested() {
+    play("skills.mjs");
 }
 
 #[test]

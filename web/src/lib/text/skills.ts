@@ -27,7 +27,7 @@ export const skills = {
   tags: 'Tags',
   tools: 'Calls',
   saved: 'Saved',
-  savedBy: (when: string, author: string) => `${when}, by ${author}`,
+  savedBy: (when: string, author: string) => (author ? `${when}, by ${author}` : when),
   import: 'Import',
   copyImport: 'Copy import',
   versionLabel: 'Version',

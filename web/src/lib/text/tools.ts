@@ -45,7 +45,7 @@ export const tools = {
   } as Record<string, string>,
   reason: (reason: string) => `Reason: ${reason}.`,
   own: 'Your decision',
-  ownLead: 'It applies to your code only, also when the definition of the tool changes.',
+  ownLead: 'You can be stricter than the policy, and answer its question once and for all. This applies to your own code only.',
   choices: {
     policy: 'As the policy says',
     ask: 'Ask me each time',
@@ -54,7 +54,7 @@ export const tools = {
   },
   chosen: {
     allow: (when: string) => `You allowed it permanently on ${when}.`,
-    ask: (when: string) => `Since ${when}, each call waits until you approve it.`,
+    ask: (when: string) => `Since ${when}, each call of your code waits until you approve it.`,
     deny: (when: string) => `Since ${when}, calls of your code fail.`,
   } as Record<string, (when: string) => string>,
   allowTitle: (tool: string) => `Always allow ${tool}?`,
