@@ -95,14 +95,14 @@ await question.getByRole('button', { name: 'Always allow' }).focus();
 await page.keyboard.press('Space');
 await answer.getByText('cancelled').first().waitFor();
 await page.reload();
-await page.getByText(/You allowed it permanently on/).waitFor();
+await page.getByText('Allowed by you: code calls this tool without asking.').waitFor();
 const own = page.getByRole('group', { name: 'Your decision' });
 const choice = (name) => own.getByRole('button', { name });
 const isChosen = (name) => own.getByRole('button', { name, pressed: true }).waitFor();
 await isChosen('Always allow');
 await choice('As the policy says').click();
 await isChosen('As the policy says');
-await page.getByText(/You allowed it permanently on/).waitFor({ state: 'hidden' });
+await page.getByText('Needs approval: each call waits until you approve it.').waitFor();
 
 // The own decision is changed by a click. Allowing takes a confirmation, which Enter alone does not give.
 const remembered = () => page.evaluate(() => fetch('/api/decisions').then((answer) => answer.json()).then((list) => list.decisions.map((one) => `${one.tool}: ${one.decision}`)));
@@ -130,6 +130,7 @@ await page.getByText('Allowed: code calls this tool without asking.').waitFor();
 assert.equal(await choice('Always allow').count(), 0);
 await choice('Never').click();
 await isChosen('Never');
+await page.getByText('The policy of the server allows this tool: no rule matches.').waitFor();
 await call.click();
 await page.getByText(/permanently refused/).waitFor();
 await choice('Ask me each time').click();
