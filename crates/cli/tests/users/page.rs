@@ -154,7 +154,8 @@ fn play_with(scenario: &str, mut servers: Value) {
 fn play_as_admin(scenario: &str) {
     let Some(tools) = tools() else { return };
     let model = Playing::new(library());
-    let settings = format!("{}mcpServers: {}\n", model.settings("chat"), json!({"shop": shop()}));
+    let limit = "  daily_tokens: 100000\n";
+    let settings = format!("{}{limit}mcpServers: {}\n", model.settings("chat"), json!({"shop": shop()}));
     let site = Site::with_settings(As::current(), &["bob"], &settings);
     let said = site.run(&["users", "add", "ann", "--admin"]);
     let (_, token) = said.trim().split_once("/sign-in/").unwrap();

@@ -79,12 +79,24 @@ await page.getByText('Ready', { exact: true }).waitFor();
 await page.getByRole('img', { name: /^Running executions: now 0/ }).waitFor();
 await page.getByText('success', { exact: true }).waitFor();
 
-// Own data: what it takes, an archive of it, and its deletion.
+// Own usage: tokens against the limit and by day, and disk space.
+await page.goto(`${base}/#/settings`);
+await page.getByText('0 of 100,000 used').waitFor();
+assert.equal(await page.getByRole('img', { name: /^Tokens of the last 30 days/ }).count(), 0);
 await page.goto(`${base}/#/`);
 await ask(page, 'Compute');
 await ended(page);
+const { tokens } = JSON.parse((await api('/api/me/usage')).text);
+assert.ok(tokens.today > 0);
+const figure = tokens.today.toLocaleString('en-US');
 await page.goto(`${base}/#/settings`);
+await page.getByText(`${figure} of 100,000 used`).waitFor();
+await page.getByRole('img', { name: new RegExp(`^Tokens of the last 30 days\\. The most were ${figure}, on`) }).waitFor();
 await page.getByText(/files and folders/).waitFor();
+await page.getByRole('heading', { name: 'Usage' }).scrollIntoViewIfNeeded();
+await checked(page, 'settings-usage');
+
+// Own data: an archive of it, and its deletion.
 const exporting = page.waitForEvent('download');
 await page.getByRole('link', { name: 'Export my data' }).click();
 assert.equal((await exporting).suggestedFilename(), 'coracle-ann.tar');
