@@ -37,7 +37,6 @@ export const settings = {
   tokensOf: (used: number, limit: number) => `${count(used)} of ${count(limit)} used`,
   tokensUnlimited: (used: number) => `${count(used)} used, without a limit`,
   today: 'Today',
-  tokensByDay: 'Tokens by day',
   tokensOn: (day: string, tokens: number) => `${day}: ${tokens === 1 ? '1 token' : `${count(tokens)} tokens`}`,
   tokensChart: (days: number, highest: number, day: string) =>
     `Tokens of the last ${days} days. The most were ${count(highest)}, on ${day}.`,
