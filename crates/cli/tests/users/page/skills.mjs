@@ -56,7 +56,7 @@ await field('Code').fill('def clean(rows):\n    kept = [row for row in rows if r
 await save.click();
 const version = page.getByRole('combobox', { name: 'Version' });
 await version.waitFor();
-await page.waitForFunction(() => document.querySelector('select')?.selectedOptions[0]?.textContent === '2 (newest)');
+await page.getByText('2 (newest)').waitFor({ state: 'attached' });
 assert.deepEqual((await saved()).versions.toSorted(), [1, 2]);
 assert.deepEqual((await saved()).metadata.tags, ['tables', 'tidy']);
 await version.selectOption('1');
@@ -73,8 +73,14 @@ assert.equal(await page.getByRole('button', { name: 'Run example' }).count(), 0)
 await checked(page, 'skill-difference');
 await page.reload();
 await difference.waitFor();
-await version.selectOption('2 (newest)');
+
+// An old version becomes the newest again without a change.
+await page.getByRole('button', { name: 'New version' }).click();
+await save.click();
 await difference.waitFor({ state: 'hidden' });
+await page.getByText('3 (newest)').waitFor({ state: 'attached' });
+assert.equal((await saved()).code, (await saved(1)).code);
+assert.notEqual((await saved()).code, (await saved(2)).code);
 
 // An example that has stopped working says why. Code in the sandbox saves skills as well.
 await runCode(page, 'save_skill("limits", "LIMIT = 1\\n", "Limits")');
@@ -84,7 +90,7 @@ await page.goto(`${base}/#/tools/skills`);
 await page.getByRole('link', { name: /^limits/ }).waitFor();
 await checked(page, 'skills');
 await page.getByRole('link', { name: /^clean_rows/ }).click();
-await page.getByText('3 (newest)').waitFor({ state: 'attached' });
+await page.getByText('4 (newest)').waitFor({ state: 'attached' });
 await page.getByRole('button', { name: 'Run example' }).click();
 await outcome.getByText('The example fails.').waitFor();
 await outcome.getByText('AssertionError').first().waitFor();
