@@ -1,6 +1,5 @@
 //! `coracle bench tokens` on real servers: every task has the same result in all three ways, and code saves tokens.
 
-use coracle_testing::each_user;
 use coracle_testing::harness::{As, Coracle};
 use coracle_testing::place::installed;
 use serde_json::{Value, json};
@@ -34,13 +33,11 @@ fn settings(coracle: &Coracle, settings: &Value) {
     coracle.own(&path);
 }
 
-each_user!(all_tasks_have_equal_results_and_code_saves_tokens);
-fn all_tasks_have_equal_results_and_code_saves_tokens(who: As) {
-    all_tasks(&Coracle::new(who));
-}
-
-fn all_tasks(coracle: &Coracle) {
-    let output = tokens(coracle, &["--json"]);
+/// The number of tokens does not depend on who runs the program, so one user is enough for the slow part.
+#[test]
+fn all_tasks_have_equal_results_and_code_saves_tokens() {
+    let coracle = Coracle::new(As::Ordinary);
+    let output = tokens(&coracle, &["--json"]);
     let report = report(&output);
     assert_eq!(
         output.status.code(),
@@ -101,6 +98,7 @@ fn the_definitions_of_own_servers_are_counted() {
     assert!(text.contains("| time") && text.contains("| all") && text.contains("gone"), "{text}");
 }
 
+/// Each run starts all servers, so all tasks are in one run.
 #[test]
 fn wrong_results_are_reported() {
     let coracle = Coracle::new(As::current());
@@ -108,29 +106,35 @@ fn wrong_results_are_reported() {
     let tasks = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/tasks");
     fs::copy(tasks.join("world.py"), folder.join("world.py")).unwrap();
     let sum = fs::read_to_string(tasks.join("02-sum.yaml")).unwrap();
-    let run = |text: &str, more: &[&str]| {
-        fs::write(folder.join("sum.yaml"), text).unwrap();
-        tokens(&coracle, &[&["--only", "sum", "--tasks", folder.to_str().unwrap()], more].concat())
-    };
-    let right = run(&sum, &["--json"]);
-    assert_eq!((right.status.code(), report(&right)["figures"]["equal"].clone()), (Some(0), json!(1)), "{right:?}");
-
-    let wrong = run(&sum.replace("expect: 42", "expect: 43"), &["--json"]);
-    let row = &report(&wrong)["tasks"][0];
-    assert_eq!(wrong.status.code(), Some(1), "{wrong:?}");
-    assert_eq!(row["code"]["equal"], false, "{row:#}");
-    assert_eq!(row["faults"]["direct"], "the answer is 42 instead of 43", "{row:#}");
-
-    let other = run(&sum.replace("get_sum(a=17, b=25)", "get_sum(a=17, b=26)"), &[]);
-    let text = String::from_utf8(other.stdout).unwrap();
-    assert_eq!(other.status.code(), Some(1), "{text}");
-    assert!(text.contains("not equal: sum (code): the answer is 43 instead of 42"), "{text}");
-
     let failing = sum.replace("get_sum(a=17, b=25)", "1 / 0") + "effect: 1 + 1\nleaves: 3\n";
-    let failing = run(&failing, &[]);
-    let text = String::from_utf8(failing.stdout).unwrap();
-    assert!(failing.status.code() == Some(1) && text.contains("ZeroDivisionError"), "{text}");
-    assert!(text.contains("not equal: sum (direct): it leaves 2 instead of 3"), "{text}");
+    for (name, text) in [
+        ("1-right", &sum),
+        ("2-expects", &sum.replace("expect: 42", "expect: 43")),
+        ("3-code", &sum.replace("get_sum(a=17, b=25)", "get_sum(a=17, b=26)")),
+        ("4-fails", &failing),
+    ] {
+        fs::write(folder.join(format!("{name}.yaml")), text).unwrap();
+    }
+    let run = |more: &[&str]| tokens(&coracle, &[&["--tasks", folder.to_str().unwrap()], more].concat());
+    let json = run(&["--json"]);
+    let report = report(&json);
+    assert_eq!((json.status.code(), &report["figures"]["equal"]), (Some(1), &json!(1)), "{report:#}");
+    let [right, expects, code, _] = &report["tasks"].as_array().unwrap()[..] else { panic!("{report:#}") };
+    assert_eq!((&right["code"]["equal"], &right["faults"]), (&json!(true), &json!({})), "{right:#}");
+    assert_eq!(expects["code"]["equal"], false, "{expects:#}");
+    assert_eq!(expects["faults"]["direct"], "the answer is 42 instead of 43", "{expects:#}");
+    assert_eq!((&code["direct"]["equal"], &code["code"]["equal"]), (&json!(true), &json!(false)), "{code:#}");
+
+    let output = run(&[]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    for fault in [
+        "not equal: 3-code (code): the answer is 43 instead of 42",
+        "ZeroDivisionError",
+        "not equal: 4-fails (direct): it leaves 2 instead of 3",
+    ] {
+        assert!(text.contains(fault), "{text}");
+    }
 }
 
 #[test]
