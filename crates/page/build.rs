@@ -13,9 +13,18 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Files and folders of `web/` that the page is built from.
-const SOURCES: [&str; 7] =
-    ["index.html", "package.json", "package-lock.json", "src", "svelte.config.js", "tsconfig.json", "vite.config.ts"];
+/// Files and folders that the page is built from, relative to `web/`.
+const SOURCES: [&str; 9] = [
+    "index.html",
+    "package.json",
+    "package-lock.json",
+    "scripts",
+    "src",
+    "svelte.config.js",
+    "tsconfig.json",
+    "vite.config.ts",
+    "../docs/openapi.json",
+];
 /// Oldest version of Node that the tools support.
 const OLDEST_NODE: (u32, u32) = (20, 19);
 /// Maximum length of the reason why there is no page, in characters.
@@ -68,6 +77,7 @@ fn build(web: &Path, out: &Path) -> Outcome<PathBuf> {
     let modules = modules(&copy, out)?;
     std::os::unix::fs::symlink(&modules, copy.join("node_modules")).map_err(failed("link to", &modules))?;
     // Not `npm run`, whose settings may come from anywhere.
+    run(Command::new("node").arg("scripts/types.mjs").current_dir(&copy))?;
     let vite = modules.join("vite/bin/vite.js");
     run(Command::new("node").arg(vite).args(["build", "--logLevel", "warn"]).current_dir(&copy))?;
     Ok(copy.join("dist"))

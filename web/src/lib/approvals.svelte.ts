@@ -1,22 +1,9 @@
 // Calls that wait for the user's approval, in any conversation or program.
 
 import { get, part, post } from './api';
+import type { Approval, Approvals as Listed } from './generated/api';
 
-export type Approval = {
-  id: string;
-  state: string;
-  server: string;
-  tool: string;
-  description: string | null;
-  arguments: string;
-  destructive: boolean | null;
-  read_only: boolean | null;
-  reason: string;
-  origin: string | null;
-  expires_at: string | null;
-  decision: string | null;
-};
-
+export type { Approval };
 export type Decision = 'once' | 'session' | 'always' | 'refuse';
 
 /** Time between two looks, in milliseconds. A stream would take one of the few connections of the browser. */
@@ -43,7 +30,7 @@ class Approvals {
 
   async look(): Promise<void> {
     try {
-      this.open = (await get<{ approvals: Approval[] }>('/api/approvals?state=open')).approvals;
+      this.open = (await get<Listed>('/api/approvals?state=open')).approvals;
     } catch {
       // The next look may succeed; the run itself reports a lost connection.
     }

@@ -1,12 +1,9 @@
 // Files that code left for its user.
 
 import { get, part } from './api';
+import type { ArtifactPage, Artifact as Listed } from './generated/api';
 
 export type Artifact = { name: string; id: string; mime: string; bytes: number; version: number };
-
-type Listed = {
-  artifacts: { id: string; name: string; versions: { version: number; execution_id: string; mime: string; bytes: number }[] }[];
-};
 
 /** Media types that the server shows in an image element, none of which runs anything there. */
 const IMAGES = new Set(['image/png', 'image/jpeg', 'image/gif', 'image/webp', 'image/svg+xml']);
@@ -32,13 +29,13 @@ export function fromEvent(value: unknown): Artifact | null {
 
 /** Finds the file that a message cites. The citation has the name and the execution, but not the ID. */
 export async function cited(name: string, uri: string): Promise<Artifact | null> {
-  const list = await get<Listed>('/api/artifacts?limit=100');
+  const list = await get<ArtifactPage>('/api/artifacts?limit=100');
   const found = list.artifacts.find((artifact) => artifact.name === name);
   if (!found) return null;
   const wanted = found.versions.find((version) => uri.includes(version.execution_id));
   let version = wanted ?? found.versions[0];
   if (!wanted) {
-    const whole = await get<Listed['artifacts'][number]>(`/api/artifacts/${part(found.id)}`);
+    const whole = await get<Listed>(`/api/artifacts/${part(found.id)}`);
     version = whole.versions.find((one) => uri.includes(one.execution_id)) ?? version;
   }
   return version ? { name, id: found.id, mime: version.mime, bytes: version.bytes, version: version.version } : null;

@@ -1,10 +1,10 @@
 // Files of the workspace.
 
 import { ApiError, call, get, post, send } from './api';
+import type { Entries, Entry, WorkspaceUsage } from './generated/api';
 
-export type Entry = { path: string; kind: 'file' | 'folder' | 'link' | 'other'; bytes: number; modified_at: string };
-export type Listing = { files: Entry[]; truncated: boolean };
-export type Usage = { bytes: number; files: number; max_bytes: number; max_files: number };
+export type { Entry, WorkspaceUsage as Usage };
+export type Listing = Pick<Entries, 'files' | 'truncated'>;
 
 /** A file that can be previewed. */
 export type Source = {
@@ -22,14 +22,14 @@ export const nameOf = (path: string): string => path.slice(path.lastIndexOf('/')
 export const folderOf = (path: string): string => (path.includes('/') ? path.slice(0, path.lastIndexOf('/')) : '');
 export const joined = (folder: string, name: string): string => (folder ? `${folder}/${name}` : name);
 
-export const usage = (): Promise<Usage> => get<Usage>('/api/workspace');
+export const usage = (): Promise<WorkspaceUsage> => get<WorkspaceUsage>('/api/workspace');
 
 /** Links that the server puts into each workspace, for code that imports from them. */
 const OWN_LINKS = new Set(['servers', 'skills']);
 
 /** The entries of a folder: folders first, then by name. */
 export async function list(path: string): Promise<Listing> {
-  const listing = await get<Listing>(`/api/workspace/files?${query({ path })}`);
+  const listing = await get<Entries>(`/api/workspace/files?${query({ path })}`);
   const found = listing.files.filter((entry) => entry.kind !== 'link' || !OWN_LINKS.has(entry.path));
   const rank = (entry: Entry): number => (entry.kind === 'folder' ? 0 : 1);
   const byName = new Intl.Collator(undefined, { numeric: true });

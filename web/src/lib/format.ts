@@ -25,11 +25,15 @@ export function duration(ms: number): string {
 
 const clock = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' });
 const day = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short' });
+const plainDay = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', timeZone: 'UTC' });
 const long = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
 
 /** A time as short as it can be understood. */
 export function moment(date: Date, now = new Date()): string {
   return date.toDateString() === now.toDateString() ? clock.format(date) : day.format(date);
 }
+
+/** A day of which only the date is known, such as `2026-11-18`. It is the same in every time zone. */
+export const dateOnly = (date: string): string => plainDay.format(new Date(date));
 
 export const dateTime = (date: Date): string => long.format(date);

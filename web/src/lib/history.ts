@@ -1,16 +1,9 @@
 // The list of conversations.
 
 import { ApiError, call, get, part, post } from './api';
+import type { Conversation, Conversations, Runs } from './generated/api';
 
 export type Summary = { id: string; title: string; changed: string; isRunning: boolean };
-type Conversation = {
-  id: string;
-  title?: string | null;
-  preview?: string | null;
-  changed_at: string;
-  running?: string | null;
-  metadata?: Record<string, string>;
-};
 
 /** In characters; the server takes four times as many bytes. */
 const MAX_TITLE = 60;
@@ -28,7 +21,7 @@ const shownTitle = (one: Conversation): string => one.title ?? one.preview ?? ''
 export async function list(search: string): Promise<Summary[]> {
   const wanted = search.trim();
   const query = new URLSearchParams({ limit: '100', ...(wanted ? { query: wanted } : {}) });
-  const { conversations } = await get<{ conversations: Conversation[] }>(`/api/conversations?${query}`);
+  const { conversations } = await get<Conversations>(`/api/conversations?${query}`);
   return conversations.map((one) => ({
     id: one.id,
     title: shownTitle(one),
@@ -49,9 +42,11 @@ export type Shown = { title: string; run: string | null; metadata: Record<string
 export async function show(id: string): Promise<Shown> {
   const [found, { runs }] = await Promise.all([
     get<Conversation>(`/api/conversations/${part(id)}`),
-    get<{ runs: { id: string }[] }>(`/api/conversations/${part(id)}/runs?limit=1`),
+    get<Runs>(`/api/conversations/${part(id)}/runs?limit=1`),
   ]);
-  return { title: shownTitle(found), run: runs[0]?.id ?? null, metadata: found.metadata ?? {} };
+  // The server takes no other values than texts.
+  const metadata = found.metadata as Shown['metadata'];
+  return { title: shownTitle(found), run: runs[0]?.id ?? null, metadata };
 }
 
 export async function titleFor(id: string): Promise<string> {

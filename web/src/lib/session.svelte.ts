@@ -1,9 +1,10 @@
 // Who uses the page, and with which models.
 
 import { ApiError, get } from './api';
+import type { Me } from './generated/api';
 import { preferences } from './preferences.svelte';
 
-export type Me = { user: string; display_name: string | null; role: string; how: string };
+export type { Me };
 
 class Session {
   state = $state<'loading' | 'ready' | 'needs_link' | 'offline'>('loading');

@@ -154,7 +154,8 @@ fn play_with(scenario: &str, mut servers: Value) {
 fn play_as_admin(scenario: &str) {
     let Some(tools) = tools() else { return };
     let model = Playing::new(library());
-    let settings = format!("{}mcpServers: {}\n", model.settings("chat"), json!({"shop": shop()}));
+    let limit = "  daily_tokens: 100000\n";
+    let settings = format!("{}{limit}mcpServers: {}\n", model.settings("chat"), json!({"shop": shop()}));
     let site = Site::with_settings(As::current(), &["bob"], &settings);
     let said = site.run(&["users", "add", "ann", "--admin"]);
     let (_, token) = said.trim().split_once("/sign-in/").unwrap();
@@ -245,7 +246,13 @@ fn runs_and_sessions_are_listed_and_ended() {
 fn tools_are_tried_and_clients_configured() {
     let odd = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/users/page/odd-server.mjs");
     let broken = json!({"command": "/does/not/exist"});
-    play_with("tools.mjs", json!({"odd": {"command": "node", "args": [odd]}, "broken": broken}));
+    let odd = json!({"command": "node", "args": [odd], "disabledTools": ["never"]});
+    play_with("tools.mjs", json!({"odd": odd, "broken": broken}));
+}
+
+#[test]
+fn skills_are_saved_compared_and_tested() {
+    play("skills.mjs");
 }
 
 #[test]

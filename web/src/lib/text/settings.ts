@@ -1,5 +1,7 @@
 // What the settings say.
 
+import { count } from '../format';
+
 export const settings = {
   title: 'Settings',
   appearance: 'Appearance',
@@ -30,6 +32,21 @@ export const settings = {
   expired: 'expired',
   noKeys: 'You have no API keys.',
   made: (when: string) => `created ${when}`,
+  usage: 'Usage',
+  tokensToday: 'Tokens today',
+  tokensOf: (used: number, limit: number) => `${count(used)} of ${count(limit)} used`,
+  tokensUnlimited: (used: number) => `${count(used)} used, without a limit`,
+  today: 'Today',
+  tokensOn: (day: string, tokens: number) => `${day}: ${tokens === 1 ? '1 token' : `${count(tokens)} tokens`}`,
+  tokensChart: (days: number, highest: number, day: string) =>
+    `Tokens of the last ${days} days. The most were ${count(highest)}, on ${day}.`,
+  tokensNote: 'Tokens of models for which you use a key of your own are not counted. Days begin at 00:00 UTC.',
+  decisions: 'Decisions about tools',
+  decisionsLead: 'What you have decided permanently, in the view of a tool or when a call asked you. Everything else follows the policy.',
+  decidedAt: (when: string) => `since ${when}`,
+  takeBack: 'Take back',
+  takeBackOf: (tool: string) => `Take back: ${tool}`,
+  noDecisions: 'You have decided nothing permanently.',
   data: 'Your data',
   workspaceUse: 'Workspace',
   artifactsUse: 'Artifacts',

@@ -1,6 +1,6 @@
-// Runs in the background, and sessions with their tasks.
+// Runs in the background, and sessions with their tasks, which are replayed and deleted.
 
-import { ask, assert, base, ended, finish, runCode, signedIn } from './browser.mjs';
+import { ask, assert, base, checked, ended, finish, runCode, signedIn } from './browser.mjs';
 
 const { page } = await signedIn();
 
@@ -33,6 +33,27 @@ await page.getByText(/^The run failed\. ./).waitFor();
 await page.goto(`${base}/#/activity`);
 await run('Fail').getByText('Failed', { exact: true }).waitFor();
 
+// Programs start runs as well, also without a conversation. Older runs are on further pages.
+await page.evaluate(async () => {
+  const { data } = await fetch('/v1/models').then((answer) => answer.json());
+  const headers = { 'content-type': 'application/json', 'x-coracle-csrf': '1' };
+  const start = (body) => fetch('/v1/responses', { method: 'POST', headers, body: JSON.stringify({ model: data[0].id, ...body }) });
+  for (let number = 0; number < 31; number += 1) await start({ input: `program ${number}` });
+  await start({ input: 'Run for ever', background: true });
+});
+await page.reload();
+const alone = page.getByRole('main').getByRole('listitem').filter({ hasText: 'Without a conversation' });
+await alone.getByText('in the background').waitFor();
+assert.equal(await alone.count(), 30);
+await checked(page, 'activity');
+await alone.getByRole('button', { name: 'Stop' }).click();
+await alone.getByText('Stopped', { exact: true }).waitFor();
+assert.equal(await run('Compute').count(), 0);
+await page.getByRole('button', { name: 'Show more' }).click();
+await run('Compute').getByText('Completed').waitFor();
+assert.equal(await alone.count(), 32);
+assert.equal(await page.getByRole('button', { name: 'Show more' }).count(), 0);
+
 // A session with its tasks: code, calls, output and errors.
 await runCode(page, "from servers.shop import list_orders\nx = len(list_orders()['orders'])\nprint('counted')\ncheckpoint('loaded', {'rows': x})\nresult = x", {
   session: 'analysis',
@@ -56,6 +77,12 @@ await page.getByText('"rows": 24').waitFor();
 await page.getByText('Summary for continuing').click();
 await page.getByText(/task_001 \(python, done\)/).waitFor();
 
+// A replay gives the same outcomes with the recorded answers of tools, and calls nothing.
+await page.getByText('Replay', { exact: true }).click();
+await page.getByRole('button', { name: 'Replay session' }).click();
+await page.getByText('Everything is the same.').waitFor();
+assert.equal(await page.getByText('same outcome').count(), 2);
+
 // Ending takes a confirmation.
 await page.getByRole('button', { name: 'End session' }).click();
 const dialog = page.getByRole('dialog', { name: 'End analysis?' });
@@ -67,6 +94,44 @@ await page.getByText(/^Ended /).waitFor();
 assert.equal(await page.getByRole('button', { name: 'End session' }).count(), 0);
 await page.getByRole('link', { name: 'All sessions' }).click();
 await page.getByRole('link', { name: /Ended/ }).waitFor();
+
+// Differences are shown as they were then and are now. A replay can be cancelled, and begin with the files.
+await runCode(page, "open('/workspace/flag', 'w').write('<b>up</b>')");
+await runCode(page, "import os, uuid\nprint('<i>id</i>', uuid.uuid4())\nresult = os.path.exists('/workspace/flag')", { session: 'odd-one' });
+await runCode(page, "import os, time\nwhile not os.path.exists('/workspace/flag'):\n    time.sleep(0.05)", { session: 'odd-one' });
+await page.reload();
+await page.getByRole('link', { name: /odd-one/ }).click();
+await page.getByText('Replay', { exact: true }).click();
+const replay = page.getByRole('button', { name: 'Replay session' });
+await replay.click();
+await page.getByRole('button', { name: 'Cancel', exact: true }).click();
+await page.getByText('The replay was cancelled.').waitFor();
+await page.getByRole('checkbox', { name: 'Begin with a copy of your workspace' }).check();
+const verdict = page.getByText('There are differences.');
+const busy = page.getByText(/under way/);
+do {
+  // The server may still be ending the replay before.
+  await replay.click();
+  await verdict.or(busy).waitFor();
+} while (await busy.isVisible());
+const first = page.getByRole('main').getByRole('listitem').filter({ hasText: 'Then' });
+assert.equal(await first.count(), 1);
+await first.getByText('Output', { exact: true }).waitFor();
+const [then, now] = await first.locator('pre').allTextContents();
+assert.ok(then !== now && [then, now].every((text) => text.includes('<i>id</i>')), `${then} ${now}`);
+assert.equal(await page.getByText('same outcome').count(), 1);
+await checked(page, 'session-replay');
+
+// Deleting the log takes a confirmation, too.
+const deletion = page.getByRole('dialog', { name: 'Delete odd-one?' });
+await page.getByRole('button', { name: 'Delete', exact: true }).click();
+await deletion.getByRole('button', { name: 'Cancel' }).click();
+await verdict.waitFor();
+await page.getByRole('button', { name: 'Delete', exact: true }).click();
+await deletion.getByRole('button', { name: 'Delete' }).click();
+await page.getByRole('link', { name: /analysis/ }).waitFor();
+assert.equal(await page.getByRole('link', { name: /odd-one/ }).count(), 0);
+assert.equal(await page.evaluate(() => fetch('/api/sessions/odd-one').then((answer) => answer.status)), 404);
 await page.goto(`${base}/#/activity/sessions/ses-00000000000000000000000000000000`);
 await page.getByText('There is no such session.').waitFor();
-await finish(/404 \(Not Found\)/);
+await finish(/404 \(Not Found\)/, /429 \(Too Many Requests\)/);

@@ -26,6 +26,20 @@ assert.equal(await other.getByRole('link', { name: 'Admin' }).count(), 0);
 await other.goto(`${base}/#/admin`);
 await other.getByText('Only admins can see this.').waitFor();
 
+// Users decide for themselves. How to loosen the policy for everybody is shown to admins only.
+const line = 'policy: { tools: { "shop.cancel_order": allow } }';
+for (const [who, lines] of [[page, 1], [other, 0]]) {
+  await who.goto(`${base}/#/tools/shop/cancel_order`);
+  await who.getByRole('button', { name: 'Never' }).click();
+  await who.getByText('Refused by you: calls of this tool fail.').waitFor();
+  assert.equal(await who.getByText(line).count(), lines);
+}
+await other.getByRole('button', { name: 'As the policy says' }).click();
+await other.getByText('Needs approval: each call waits until you approve it.').waitFor();
+await page.reload();
+await page.getByText('Refused by you: calls of this tool fail.').waitFor();
+await page.goto(`${base}/#/admin`);
+
 // The same name again is refused, and the reason is shown.
 await page.getByRole('textbox', { name: 'User name' }).fill('carla');
 await page.getByRole('button', { name: 'Add user' }).click();
@@ -79,12 +93,24 @@ await page.getByText('Ready', { exact: true }).waitFor();
 await page.getByRole('img', { name: /^Running executions: now 0/ }).waitFor();
 await page.getByText('success', { exact: true }).waitFor();
 
-// Own data: what it takes, an archive of it, and its deletion.
+// Own usage: tokens against the limit and by day, and disk space.
+await page.goto(`${base}/#/settings`);
+await page.getByText('0 of 100,000 used').waitFor();
+assert.equal(await page.getByRole('img', { name: /^Tokens of the last 30 days/ }).count(), 0);
 await page.goto(`${base}/#/`);
 await ask(page, 'Compute');
 await ended(page);
+const { tokens } = JSON.parse((await api('/api/me/usage')).text);
+assert.ok(tokens.today > 0);
+const figure = tokens.today.toLocaleString('en-US');
 await page.goto(`${base}/#/settings`);
+await page.getByText(`${figure} of 100,000 used`).waitFor();
+await page.getByRole('img', { name: new RegExp(`^Tokens of the last 30 days\\. The most were ${figure}, on`) }).waitFor();
 await page.getByText(/files and folders/).waitFor();
+await page.getByRole('heading', { name: 'Usage' }).scrollIntoViewIfNeeded();
+await checked(page, 'settings-usage');
+
+// Own data: an archive of it, and its deletion.
 const exporting = page.waitForEvent('download');
 await page.getByRole('link', { name: 'Export my data' }).click();
 assert.equal((await exporting).suggestedFilename(), 'coracle-ann.tar');

@@ -26,6 +26,7 @@ const empty = { type: 'object', properties: {} };
 const tools = {
   fill: { schema, answer: (given) => ({ content: [{ type: 'text', text: JSON.stringify(given) }] }) },
   fails: { schema: empty, answer: () => ({ isError: true, content: [{ type: 'text', text: `It broke. ${hostile}` }] }) },
+  never: { schema: empty, answer: () => ({ content: [] }) },
   draws: {
     schema: empty,
     answer: () => ({

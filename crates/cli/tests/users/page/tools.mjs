@@ -1,6 +1,6 @@
 // Tools: servers with their state, forms from schemas, answers, approvals, and the configuration of clients.
 
-import { assert, base, finish, signedIn } from './browser.mjs';
+import { assert, base, checked, finish, signedIn } from './browser.mjs';
 
 const { context, page } = await signedIn();
 await context.grantPermissions(['clipboard-read', 'clipboard-write']);
@@ -95,9 +95,68 @@ await question.getByRole('button', { name: 'Always allow' }).focus();
 await page.keyboard.press('Space');
 await answer.getByText('cancelled').first().waitFor();
 await page.reload();
-await page.getByText(/You allowed it permanently on/).waitFor();
-await page.getByRole('button', { name: 'Ask again' }).click();
-await page.getByText(/You allowed it permanently on/).waitFor({ state: 'hidden' });
+await page.getByText('Allowed by you: code calls this tool without asking.').waitFor();
+const own = page.getByRole('group', { name: 'Your decision' });
+const choice = (name) => own.getByRole('button', { name });
+const isChosen = (name) => own.getByRole('button', { name, pressed: true }).waitFor();
+await isChosen('Always allow');
+await choice('As the policy says').click();
+await isChosen('As the policy says');
+await page.getByText('Needs approval: each call waits until you approve it.').waitFor();
+
+// The own decision is changed by a click. Allowing takes a confirmation, which Enter alone does not give.
+const remembered = () => page.evaluate(() => fetch('/api/decisions').then((answer) => answer.json()).then((list) => list.decisions.map((one) => `${one.tool}: ${one.decision}`)));
+assert.deepEqual(await remembered(), []);
+await choice('Always allow').click();
+const dialog = page.getByRole('dialog', { name: 'Always allow shop.cancel_order?' });
+await dialog.getByRole('button', { name: 'Always allow' }).focus();
+await page.keyboard.press('Enter');
+await dialog.getByText('Enter alone never approves').waitFor();
+assert.deepEqual(await remembered(), []);
+await checked(page, 'tool-allow');
+await page.keyboard.press('Space');
+await isChosen('Always allow');
+assert.deepEqual(await remembered(), ['cancel_order: allow']);
+await page.getByRole('textbox', { name: /^id/ }).fill('1010');
+await call.click();
+await answer.getByText('cancelled').first().waitFor();
+await page.evaluate(() => navigator.clipboard.writeText(''));
+await page.getByRole('button', { name: 'Copy line' }).click();
+await page.waitForFunction(() => navigator.clipboard.readText().then((text) => text === 'policy: { tools: { "shop.cancel_order": allow } }'));
+
+// Everyone can be stricter than the policy, which does not ask about this tool.
+await page.goto(`${base}/#/tools/shop/list_orders`);
+await page.getByText('Allowed: code calls this tool without asking.').waitFor();
+assert.equal(await choice('Always allow').count(), 0);
+await choice('Never').click();
+await isChosen('Never');
+await page.getByText('The policy of the server allows this tool: no rule matches.').waitFor();
+await call.click();
+await page.getByText(/permanently refused/).waitFor();
+await choice('Ask me each time').click();
+await isChosen('Ask me each time');
+await checked(page, 'tool-decision');
+await call.click();
+const asked = page.getByRole('main').getByRole('region', { name: 'Allow shop · list_orders?' });
+await asked.getByRole('button', { name: 'Allow once' }).click();
+await answer.getByText('24 of 24 rows').waitFor();
+await page.goto(`${base}/#/tools/odd/never`);
+await page.getByText('Denied: calls of this tool fail, and nobody can approve them.').waitFor();
+assert.equal(await own.count(), 0);
+
+// The settings list all own decisions, and take them back.
+await page.goto(`${base}/#/settings`);
+const decided = (tool) => page.getByRole('main').getByRole('listitem').filter({ has: page.getByRole('link', { name: tool }) });
+await decided('shop.list_orders').getByText('Ask me each time').waitFor();
+await decided('shop.cancel_order').getByText('Always allow').waitFor();
+await checked(page, 'settings-decisions');
+await page.getByRole('button', { name: 'Take back: shop.list_orders' }).click();
+await decided('shop.list_orders').waitFor({ state: 'hidden' });
+assert.deepEqual(await remembered(), ['cancel_order: allow']);
+await page.getByRole('button', { name: 'Take back: shop.cancel_order' }).click();
+await page.getByText('You have decided nothing permanently.').waitFor();
+await page.goto(`${base}/#/tools/shop/cancel_order`);
+await isChosen('As the policy says');
 
 // The generated functions, and the configuration of clients.
 await page.getByText('from servers.shop import cancel_order').waitFor();
