@@ -3,6 +3,7 @@
 //! The steps are in `page/*.mjs`. `CORACLE_PAGE_PICTURES` names a folder for pictures of all views.
 
 use crate::playing::Playing;
+use crate::server_sign_ins::Guarded;
 use crate::site::Site;
 use coracle_scripted_model::{Library, Script, Step};
 use coracle_testing::harness::{As, program};
@@ -248,6 +249,12 @@ fn tools_are_tried_and_clients_configured() {
     let broken = json!({"command": "/does/not/exist"});
     let odd = json!({"command": "node", "args": [odd], "disabledTools": ["never"]});
     play_with("tools.mjs", json!({"odd": odd, "broken": broken}));
+}
+
+#[test]
+fn users_sign_in_to_servers_in_the_page() {
+    let guarded = Guarded::start();
+    play_with("sign-in.mjs", json!({"guarded": {"url": guarded.url()}}));
 }
 
 #[test]

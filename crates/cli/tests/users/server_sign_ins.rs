@@ -7,13 +7,13 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 
 /// An MCP server that requires a sign-in.
-struct Guarded {
+pub(crate) struct Guarded {
     process: Child,
     port: String,
 }
 
 impl Guarded {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/users/oauth_server.py");
         let mut command = Command::new("/usr/bin/python3");
         let mut process = command.args(["-I", script]).stdout(Stdio::piped()).spawn().unwrap();
@@ -22,8 +22,12 @@ impl Guarded {
         Self { process, port: port.trim().to_owned() }
     }
 
+    pub(crate) fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/mcp", self.port)
+    }
+
     fn site(&self, scope: &str) -> Site {
-        let server = json!({"guarded": {"url": format!("http://127.0.0.1:{}/mcp", self.port), "scope": scope}});
+        let server = json!({"guarded": {"url": self.url(), "scope": scope}});
         Site::with_settings(As::current(), &["ann", "bob"], &format!("mcpServers: {server}\n"))
     }
 

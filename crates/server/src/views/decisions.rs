@@ -13,7 +13,7 @@ pub struct DecisionView {
     pub server: ServerName,
     /// Tool name
     pub tool: String,
-    /// Decision: `allow` or `deny`
+    /// Decision: `allow`, `deny` or `ask`
     #[schema(value_type = String)]
     pub decision: Decision,
     /// Time of the decision
