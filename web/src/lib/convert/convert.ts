@@ -1,0 +1,40 @@
+// Spreadsheets and documents are read by a program in the sandbox, not by the page.
+
+import { problem, send } from '../api';
+import type { Source } from '../files';
+import { convertKind } from '../preview';
+import { files as texts } from '../text/files';
+import program from './program.py?raw';
+import { type Converted, read } from './result';
+
+/** Maximum size of a file that is sent to the sandbox, since code cannot see it; variables have 4 MiB in Base64. */
+export const MAX_SENT = 3_000_000;
+const SECONDS = 60;
+
+type Outcome = { success: boolean; result?: unknown; error?: string; hint?: string | null };
+
+/** The file in Base64. */
+async function base64(source: Source, signal: AbortSignal): Promise<string> {
+  const response = await send('GET', source.download, undefined, {}, signal);
+  const reader = new FileReader();
+  const address = new Promise<string>((done, failed) => {
+    reader.onload = () => done(String(reader.result));
+    reader.onerror = () => failed(reader.error ?? new Error());
+  });
+  reader.readAsDataURL(await response.blob());
+  return (await address).replace(/^[^,]*,/, '');
+}
+
+/** Converts a file. The signal also stops the code. */
+export async function convert(source: Source, signal: AbortSignal): Promise<Converted> {
+  const kind = convertKind(source.name);
+  if (!kind || (source.path === null && source.bytes > MAX_SENT)) throw new Error(texts.unseen);
+  const data = source.path === null ? await base64(source, signal) : null;
+  const body = { code: program, context_vars: { kind, path: source.path, data }, timeout_seconds: SECONDS };
+  const response = await send('POST', '/api/executions', body, {}, signal);
+  const outcome = (await response.json()) as Outcome;
+  if (!outcome.success) throw problem(response.status, { error: [outcome.error, outcome.hint].filter(Boolean).join('. ') });
+  const converted = read(outcome.result, source.name, texts.row);
+  if (!converted) throw new Error(texts.problems.damaged(''));
+  return converted;
+}
