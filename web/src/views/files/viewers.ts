@@ -8,6 +8,7 @@ type Viewer = Component<{ source: Source; content: Content }>;
 
 export const viewers = {
   html: (): Promise<{ default: Viewer }> => import('./Html.svelte'),
+  pdf: (): Promise<{ default: Viewer }> => import('./Pdf.svelte'),
   converted: (): Promise<{ default: Viewer }> => import('./Converted.svelte'),
 };
 
