@@ -1,5 +1,6 @@
 // What a model, a tool or a file says runs nothing and sends nothing.
 
+import { readFileSync } from 'node:fs';
 import http from 'node:http';
 import { ask, assert, base, ended, finish, runCode, signedIn, takeComplaints } from './browser.mjs';
 
@@ -183,6 +184,14 @@ async function inspectPage() {
   await panel.getByRole('button', { name: 'Source' }).click();
   await panel.getByText('In a form').waitFor();
 }
+
+// A PDF file whose actions lead elsewhere.
+const samples = readFileSync(new URL('samples.py', import.meta.url), 'utf8');
+await runCode(page, samples.replaceAll('LINK', address));
+await page.goto(`${base}/#/files/workspace/${encodeURIComponent('samples/paper.pdf')}`);
+await panel.getByRole('document').getByText('The first page').click();
+assert.equal(context.pages().length, 1);
+
 assert.deepEqual(heard, []);
 assert.deepEqual(requests.filter((one) => one.startsWith(address) || /\/own|^data:text/.test(one)), []);
 // The parser says what it drops, and the frame that it runs not even the listeners of the driver.

@@ -1,5 +1,5 @@
 # Writes files of all kinds that the page previews to /workspace/samples, with the standard library. The documents have
-# only the parts that readers need.
+# only the parts that readers need. LINK stands for the address of a server that must not be reached.
 import os
 import zipfile
 
@@ -94,15 +94,17 @@ open(f'{FOLDER}/page.html', 'w').write("""<!doctype html><html lang="en"><head><
 <svg width="40" height="40"><rect width="40" height="40" fill="teal"/></svg><div class="tall"></div><p id="end">The end</p></body></html>""")
 
 
-def pdf(name, texts, more=''):
-    """A PDF file with one text on each page, and actions that readers must not carry out."""
+def pdf(name, texts):
+    """A PDF file with one text on each page, and actions that must not be carried out."""
     count = len(texts)
+    script = '<< /S /JavaScript /JS (app.launchURL\\("LINK/script"\\)) >>'
+    more = f'/OpenAction << /S /URI /URI (LINK/open) >> /Names << /JavaScript << /Names [(a) {script}] >> >>'
     kids = ' '.join(f'{4 + 2 * n} 0 R' for n in range(count))
     objects = [f'<< /Type /Catalog /Pages 2 0 R {more} >>', f'<< /Type /Pages /Kids [{kids}] /Count {count} >>',
                '<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>']
     for number, text in enumerate(texts):
         drawing = f'BT /F1 24 Tf 72 700 Td ({text}) Tj ET 0.1 0.5 0.5 rg 72 500 200 100 re f'
-        link = '/Annots [<< /Type /Annot /Subtype /Link /Rect [0 0 612 792] /A << /S /URI /URI (LINK) >> >>]'
+        link = '/Annots [<< /Type /Annot /Subtype /Link /Rect [0 0 612 792] /A << /S /URI /URI (LINK/page) >> >>]'
         objects += [f'<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents {5 + 2 * number} 0 R {link} '
                     '/Resources << /Font << /F1 3 0 R >> >> >>',
                     f'<< /Length {len(drawing)} >>\nstream\n{drawing}\nendstream']
