@@ -83,7 +83,11 @@ mod tests {
 
     #[test]
     fn the_first_load_is_small() {
-        let compressed: usize = ASSETS.iter().map(|asset| asset.gzip.len()).sum();
+        let Some(document) = index() else { return };
+        // Everything else is loaded when it is needed.
+        let text = std::str::from_utf8(document.bytes).unwrap();
+        let named = text.split('"').filter_map(|part| part.strip_prefix('/').and_then(asset));
+        let compressed: usize = std::iter::once(document).chain(named).map(|asset| asset.gzip.len()).sum();
         assert!(compressed <= 150_000, "{compressed} bytes");
     }
 

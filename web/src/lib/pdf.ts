@@ -19,6 +19,9 @@ const trusted = ((): string => {
   return (trustedTypes?.createPolicy('coracle-worker', rules) ?? rules).createScriptURL(workerAddress);
 })();
 
+/** Time that pdf.js has to release its fonts when a file is closed, in milliseconds. */
+const CLOSING = 2_000;
+
 /** Why a file cannot be shown. */
 export type Failure = 'encrypted' | 'damaged';
 
@@ -28,17 +31,13 @@ export class PdfError extends Error {
   }
 }
 
-/** An open file. It must be closed. */
+/** An open file. */
 export class Pdf {
-  private constructor(
-    readonly worker: Worker,
-    readonly document: PDFDocumentProxy,
-  ) {}
+  private constructor(readonly document: PDFDocumentProxy) {}
 
-  /** Reads a file. The signal ends the worker, also one that hangs. */
+  /** Opens a file. The signal closes it and ends the worker, also one that hangs. */
   static async open(data: ArrayBuffer, signal: AbortSignal): Promise<Pdf> {
     const worker = new Worker(trusted);
-    signal.addEventListener('abort', () => worker.terminate());
     const task = getDocument({
       data: new Uint8Array(data),
       worker: PDFWorker.create({ port: worker as never }),
@@ -50,14 +49,19 @@ export class Pdf {
       canvasMaxAreaInBytes: MAX_PIXELS * 4,
       verbosity: 0,
     });
+    const end = (): void => worker.terminate();
+    signal.addEventListener('abort', () => {
+      setTimeout(end, CLOSING);
+      void task.destroy().then(end, end);
+    });
     // Without this, pdf.js waits for a password.
     task.onPassword = () => {
       throw new PdfError('encrypted');
     };
     try {
-      return new Pdf(worker, await task.promise);
+      return new Pdf(await task.promise);
     } catch (error) {
-      worker.terminate();
+      end();
       const name = error instanceof Error ? error.name : '';
       throw new PdfError(name === 'PasswordException' || (error as PdfError).failure === 'encrypted' ? 'encrypted' : 'damaged');
     }

@@ -124,6 +124,18 @@ const isDrawn = () =>
     return [...canvas.getContext('2d').getImageData(x, y, 1, 1).data];
   });
 assert.deepEqual(await isDrawn(), [26, 128, 128, 255]);
+// The text is above its picture.
+const left = await sheet.getByText('The first page').evaluate((span) => {
+  const picture = document.querySelector('canvas').getBoundingClientRect();
+  return (span.getBoundingClientRect().left - picture.left) / picture.width;
+});
+assert.ok(Math.abs(left - 72 / 612) < 0.01, String(left));
+await sheet.press('ArrowRight');
+await sheet.getByText('The second page').waitFor();
+await sheet.press('ArrowLeft');
+await sheet.getByText('The first page').waitFor();
+// At the end of a page, Page Down leads to the next one.
+await sheet.evaluate((pane) => pane.scrollTo(0, pane.scrollHeight));
 await sheet.press('PageDown');
 await sheet.getByText('The second page').waitFor();
 await panel.getByRole('button', { name: 'Next page' }).press('Enter');
