@@ -8,7 +8,7 @@ import program from './program.py?raw';
 import { type Converted, read } from './result';
 
 /** Maximum size of a file that is sent to the sandbox, since code cannot see it; variables have 4 MiB in Base64. */
-export const MAX_SENT = 3_000_000;
+const MAX_SENT = 3_000_000;
 const SECONDS = 60;
 
 type Outcome = { success: boolean; result?: unknown; error?: string; hint?: string | null };

@@ -2,7 +2,7 @@
 // refreshes, and all addresses except images in the file itself and places in the same page.
 
 export const HTML = 'http://www.w3.org/1999/xhtml';
-export const SVG = 'http://www.w3.org/2000/svg';
+const SVG = 'http://www.w3.org/2000/svg';
 
 const words = (text: string): string[] => text.trim().split(/\s+/);
 

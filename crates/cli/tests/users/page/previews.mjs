@@ -88,7 +88,9 @@ await failed;
 await panel.getByText('The conversion was cancelled.').waitFor();
 release();
 await page.unroute('**/api/executions');
-await panel.getByRole('button', { name: 'Convert again' }).press('Enter');
+// The focus is still on the button.
+assert.equal(await page.evaluate(() => document.activeElement.textContent.trim()), 'Convert again');
+await page.keyboard.press('Enter');
 await panel.getByText('200 of 301 rows').waitFor();
 
 // Modules in the workspace are not used for it.
@@ -160,6 +162,18 @@ assert.equal(page.workers().length, 1);
 const ended = page.workers()[0].waitForEvent('close');
 await open('page.html');
 await ended;
+
+// A browser whose parser refuses the page says so, and shows its source.
+await page.addInitScript(() => {
+  Document.parseHTML = () => {
+    throw new TypeError('refused');
+  };
+});
+await page.reload();
+await panel.getByRole('alert').getByText('This page cannot be previewed.').waitFor();
+assert.equal(await panel.locator('iframe').isVisible(), false);
+await panel.getByRole('button', { name: 'Source' }).click();
+await panel.getByText('<h1>Quarterly report</h1>').waitFor();
 
 // A browser that cannot parse pages without what they run shows their source, and says so.
 await page.addInitScript(() => delete window.Sanitizer);
