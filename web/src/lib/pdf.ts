@@ -37,6 +37,7 @@ export class Pdf {
 
   /** Opens a file. The signal closes it and ends the worker, also one that hangs. */
   static async open(data: ArrayBuffer, signal: AbortSignal): Promise<Pdf> {
+    signal.throwIfAborted();
     const worker = new Worker(trusted);
     const task = getDocument({
       data: new Uint8Array(data),

@@ -34,12 +34,13 @@ const LANGUAGES: Record<string, string> = {
 const extensionOf = (name: string): string => (name.includes('.') ? name.slice(name.lastIndexOf('.') + 1).toLowerCase() : '');
 
 /** Endings of files that the sandbox converts. */
-const CONVERTED = new Set(['xlsx', 'ods', 'docx', 'odt', 'pptx', 'parquet']);
+const CONVERTED = ['xlsx', 'ods', 'docx', 'odt', 'pptx', 'parquet'] as const;
+export type ConvertKind = (typeof CONVERTED)[number];
 
 /** The kind of a file that the sandbox converts; `null` for other files. */
-export function convertKind(name: string): string | null {
+export function convertKind(name: string): ConvertKind | null {
   const extension = extensionOf(name);
-  return CONVERTED.has(extension) ? extension : null;
+  return CONVERTED.find((kind) => kind === extension) ?? null;
 }
 
 /** The text in these bytes; `null` if they are no text. The end may be cut in the middle of a character. */

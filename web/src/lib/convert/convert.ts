@@ -2,14 +2,21 @@
 
 import { problem, send } from '../api';
 import type { Source } from '../files';
-import { convertKind } from '../preview';
+import { type ConvertKind, convertKind } from '../preview';
 import { files as texts } from '../text/files';
-import program from './program.py?raw';
+import common from './program/common.py?raw';
+import documents from './program/documents.py?raw';
+import main from './program/main.py?raw';
+import parquet from './program/parquet.py?raw';
+import sheets from './program/sheets.py?raw';
 import { type Converted, read } from './result';
 
 /** Maximum size of a file that is sent to the sandbox, since code cannot see it; variables have 4 MiB in Base64. */
 const MAX_SENT = 3_000_000;
 const SECONDS = 60;
+
+/** The part of the program that reads files of a kind. */
+const READERS: Record<ConvertKind, string> = { xlsx: sheets, ods: sheets, docx: documents, odt: documents, pptx: documents, parquet };
 
 type Outcome = { success: boolean; result?: unknown; error?: string; hint?: string | null };
 
@@ -30,7 +37,8 @@ export async function convert(source: Source, signal: AbortSignal): Promise<Conv
   const kind = convertKind(source.name);
   if (!kind || (source.path === null && source.bytes > MAX_SENT)) throw new Error(texts.unseen);
   const data = source.path === null ? await base64(source, signal) : null;
-  const body = { code: program, context_vars: { kind, path: source.path, data }, timeout_seconds: SECONDS };
+  const code = [common, READERS[kind], main].join('\n\n');
+  const body = { code, context_vars: { kind, path: source.path, data }, timeout_seconds: SECONDS };
   const response = await send('POST', '/api/executions', body, {}, signal);
   const outcome = (await response.json()) as Outcome;
   if (!outcome.success) throw problem(response.status, { error: [outcome.error, outcome.hint].filter(Boolean).join('. ') });
