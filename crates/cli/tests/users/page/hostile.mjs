@@ -7,13 +7,16 @@ import { ask, assert, base, ended, finish, runCode, signedIn, takeComplaints } f
 /** A server that notes connections and requests. Even a connection tells somebody that the file was opened. */
 async function listen() {
   const heard = [];
+  /** Content of pages by their path. */
+  const pages = new Map();
   const server = http.createServer((request, response) => {
     heard.push(request.url);
-    response.end('heard');
+    if (pages.has(request.url)) response.setHeader('content-type', 'text/html');
+    response.end(pages.get(request.url) ?? 'heard');
   });
   server.on('connection', () => heard.push('connection'));
   await new Promise((done) => server.listen(0, '127.0.0.1', done));
-  return { heard, server, address: `http://127.0.0.1:${server.address().port}` };
+  return { heard, pages, server, address: `http://127.0.0.1:${server.address().port}` };
 }
 // The first one must hear nothing until the end. The other one is for the control, which is heard.
 const [silent, loud] = [await listen(), await listen()];
@@ -90,8 +93,13 @@ p { --c: 'url("#'; background: var(--none, url(${from}/${name}-fallback)); --d: 
 div { background: image-set("${from}/${name}-set" 1x); background: -webkit-image-set(url(${from}/${name}-webkit) 1x); background: URL( "${from}/${name}-upper" ) }
 @media all { @supports (color: red) { @layer l { h1 { color: rgb(1, 2, 3); & span { background: url(${from}/${name}-nested) } } } } }
 h1 { @media all { background: url(${from}/${name}-declarations) } }`;
-const pageOf = (from) => `<!doctype html><html manifest="${from}/manifest"><head>
-<meta http-equiv="refresh" content="0;url=${from}/refresh"><meta http-equiv="Link" content="<${from}>; rel=preconnect"><base href="${from}/">
+/** What makes a page leave for another one. */
+const leaving = (from) => ({
+  refresh: `<meta http-equiv="refresh" content="0;url=${from}/refresh">`,
+  script: `location = '${from}/moved'; open('${from}/popup'); top.location = '${from}/top-moved'`,
+});
+const pageOf = (from, { refresh, script } = leaving(from)) => `<!doctype html><html manifest="${from}/manifest"><head>
+${refresh}<meta http-equiv="Link" content="<${from}>; rel=preconnect"><base href="${from}/">
 ${['preconnect', 'dns-prefetch', 'prefetch', 'preload', 'modulepreload', 'prerender', 'stylesheet', 'icon', 'manifest', 'next', 'expect']
   .map((rel) => `<link rel="${rel}" as="image" href="${from}/${rel}">`)
   .join('')}
@@ -113,7 +121,7 @@ ${['preconnect', 'dns-prefetch', 'prefetch', 'preload', 'modulepreload', 'preren
 <input type="image" src="${from}/input" autofocus onfocus="alert(1)"><details open ontoggle="alert(1)"><summary>more</summary></details>
 <form action="${from}/form"><button id="send" formaction="${from}/formaction">Send</button><p>In a form</p></form><table background="${from}/table"><td background="${from}/cell">cell</td></table>
 <a id="go" href="${from}/go" ping="${from}/ping">Go</a> <a href="${from}/top" target="_top">Top</a> <a href="javascript:alert(1)">Run</a> <a href="data:text/html,<script>alert(1)</script>">Data</a> <a href="/own/link" target="_blank">Own</a> <a href="#state">Place</a>
-<script>document.getElementById('state').textContent = 'touched'; fetch('${from}/fetched'); location = '${from}/moved'; open('${from}/popup'); top.location = '${from}/top-moved'</script>`;
+<script>document.getElementById('state').textContent = 'touched'; fetch('${from}/fetched'); ${script}</script>`;
 const hostileName = '<img src=x onerror=alert(1)>';
 await runCode(page, `
 import json, os
@@ -201,23 +209,30 @@ assert.deepEqual(takeComplaints().filter((complaint) => !dropped.test(complaint)
 await page.goto(`${base}/#/`);
 
 // Controls: pages without a policy run the same texts, and this one could not even if it tried.
-const control = await browser.newContext();
-for (const [content, expected] of [
-  [attacks(loud.address), ['/img', '/frame']],
-  [pageOf(loud.address), ['/stylesheet', '/css-import', '/picture', '/inner', '/foreign', '/fetched']],
+for (const [content, ...expected] of [
+  [attacks(loud.address), '/img', '/frame'],
+  // A page that leaves may not load the rest of what it has.
+  [pageOf(loud.address, { refresh: '', script: '' }), '/stylesheet', '/css-import', '/picture', '/inner', '/foreign', '/fetched'],
+  [pageOf(loud.address, { ...leaving(loud.address), refresh: '' }), '/moved'],
+  [leaving(loud.address).refresh, '/refresh'],
 ]) {
+  const control = await browser.newContext();
+  // An alert of an element with the focus gives it the focus again.
+  await control.addInitScript(() => (window.alert = () => {}));
+  const path = `/control-${loud.pages.size}`;
+  loud.pages.set(path, content);
   const victim = await control.newPage();
-  // The page may leave before it is complete.
-  await victim.setContent(content, { waitUntil: 'commit' }).catch(() => {});
+  await victim.goto(`${loud.address}${path}`, { waitUntil: 'commit' });
   await new Promise((done) => {
     const look = setInterval(() => {
-      if (!['connection', ...expected].every((one) => loud.heard.includes(one))) return;
+      if (!expected.every((one) => loud.heard.includes(one))) return;
       clearInterval(look);
       done();
     }, 20);
   });
-  await victim.close();
+  await control.close();
 }
+assert.ok(loud.heard.includes('connection'));
 assert.deepEqual(takeComplaints(), []);
 const blocked = await page.evaluate(async (address) => {
   const outcomes = [];
