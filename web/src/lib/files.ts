@@ -14,6 +14,8 @@ export type Source = {
   mime: string;
   download: string;
   inline: string;
+  /** Path for code; `null` if code cannot see the file. */
+  path: string | null;
 };
 
 const query = (values: Record<string, string>): string => new URLSearchParams(values).toString();
@@ -41,7 +43,8 @@ export async function list(path: string): Promise<Listing> {
 
 export function source(entry: Entry): Source {
   const download = `/api/workspace/file?${query({ path: entry.path })}`;
-  return { name: nameOf(entry.path), bytes: entry.bytes, mime: '', download, inline: `${download}&inline=1` };
+  const inline = `${download}&inline=1`;
+  return { name: nameOf(entry.path), bytes: entry.bytes, mime: '', download, inline, path: `/workspace/${entry.path}` };
 }
 
 /** Writes a file. Returns `false` if one is there that may not be replaced. */

@@ -2,14 +2,16 @@
 
 import { send } from './api';
 import type { Source } from './files';
+import { isSupported as rendersPages } from './html/support';
 import { type Table, fromCsv, fromLines, fromValue } from './table';
 
-/** Maximum number of bytes of a text that are loaded, and of other files that are displayed. */
+/** Maximum number of bytes of a text that are loaded, and of images and PDF files that are displayed. */
 export const MAX_TEXT = 1 << 20;
-const MAX_DISPLAYED = 8_000_000;
+const MAX_IMAGE = 8_000_000;
+const MAX_PDF = 32_000_000;
 
 export type Content = {
-  kind: 'image' | 'table' | 'markdown' | 'code' | 'pdf' | 'too_large' | 'none';
+  kind: 'image' | 'table' | 'markdown' | 'html' | 'code' | 'pdf' | 'converted' | 'too_large' | 'none';
   text: string;
   /** Whether `text` is a text, and all of it. */
   isWhole: boolean;
@@ -31,6 +33,16 @@ const LANGUAGES: Record<string, string> = {
 
 const extensionOf = (name: string): string => (name.includes('.') ? name.slice(name.lastIndexOf('.') + 1).toLowerCase() : '');
 
+/** Endings of files that the sandbox converts. */
+const CONVERTED = ['xlsx', 'ods', 'docx', 'odt', 'pptx', 'parquet'] as const;
+export type ConvertKind = (typeof CONVERTED)[number];
+
+/** The kind of a file that the sandbox converts; `null` for other files. */
+export function convertKind(name: string): ConvertKind | null {
+  const extension = extensionOf(name);
+  return CONVERTED.find((kind) => kind === extension) ?? null;
+}
+
 /** The text in these bytes; `null` if they are no text. The end may be cut in the middle of a character. */
 function decoded(bytes: ArrayBuffer, isWhole: boolean): string | null {
   try {
@@ -48,13 +60,14 @@ export async function load(source: Source): Promise<Content> {
     kind: 'code', text: '', isWhole: true, language: LANGUAGES[extension] ?? '', table: null, etag: '',
   };
   if (source.bytes === 0) return content;
+  if (convertKind(source.name)) return { ...content, isWhole: false, kind: 'converted' };
   const response = await send('GET', source.download, undefined, { range: `bytes=0-${MAX_TEXT - 1}` });
   const mime = source.mime || (response.headers.get('content-type') ?? '').split(';')[0] || '';
   content.etag = response.headers.get('etag') ?? '';
   if (IMAGES.has(mime) || mime === 'application/pdf') {
     await response.body?.cancel();
-    const isSmall = source.bytes <= MAX_DISPLAYED;
-    return { ...content, isWhole: false, kind: mime === 'application/pdf' ? 'pdf' : isSmall ? 'image' : 'too_large' };
+    const [kind, most] = mime === 'application/pdf' ? (['pdf', MAX_PDF] as const) : (['image', MAX_IMAGE] as const);
+    return { ...content, isWhole: false, kind: source.bytes <= most ? kind : 'too_large' };
   }
   const bytes = await response.arrayBuffer();
   const isWhole = bytes.byteLength >= source.bytes || response.status === 200;
@@ -68,6 +81,9 @@ function formed(content: Content, mime: string, extension: string): Content {
   const { text, isWhole } = content;
   const plain = text.replace(/^\uFEFF/, '');
   if (mime === 'text/markdown' || extension === 'md' || extension === 'markdown') return { ...content, kind: 'markdown' };
+  if (mime === 'text/html' || extension === 'html' || extension === 'htm') {
+    return { ...content, language: 'xml', kind: rendersPages() ? 'html' : 'code' };
+  }
   if (mime === 'text/csv' || extension === 'csv' || extension === 'tsv') {
     const table = fromCsv(plain);
     return table ? { ...content, kind: 'table', table } : content;

@@ -239,6 +239,11 @@ fn files_are_previewed_and_changed() {
 }
 
 #[test]
+fn pages_pdf_files_and_documents_are_previewed() {
+    play("previews.mjs");
+}
+
+#[test]
 fn runs_and_sessions_are_listed_and_ended() {
     play("activity.mjs");
 }

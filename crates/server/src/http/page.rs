@@ -11,10 +11,11 @@ use axum::routing::get;
 use coracle_page::{Asset, PageState};
 
 /// What the page may do: run its own scripts, and talk to this server. Svelte is the only one that makes HTML from text,
-/// from its own templates.
+/// from its own templates. `coracle-worker` names the script of the worker that reads PDF files.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; \
                       connect-src 'self'; font-src 'self'; frame-src 'self' blob:; base-uri 'none'; form-action 'self'; \
-                      frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types svelte-trusted-html";
+                      frame-ancestors 'none'; require-trusted-types-for 'script'; \
+                      trusted-types svelte-trusted-html coracle-worker";
 /// Names of files contain a hash of their content.
 const FOR_EVER: &str = "public, max-age=31536000, immutable";
 /// The document has always the same name.

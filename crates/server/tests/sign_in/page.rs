@@ -38,9 +38,13 @@ async fn browsers_get_the_page_with_a_strict_policy() {
         return;
     }
     let policy = header(&page, "content-security-policy").to_owned();
-    for part in
-        ["default-src 'none'", "script-src 'self';", "require-trusted-types-for 'script'", "frame-ancestors 'none'"]
-    {
+    for part in [
+        "default-src 'none'",
+        "script-src 'self';",
+        "require-trusted-types-for 'script'",
+        "trusted-types svelte-trusted-html coracle-worker",
+        "frame-ancestors 'none'",
+    ] {
         assert!(policy.contains(part), "{part}: {policy}");
     }
     assert!(!policy.contains("unsafe"), "{policy}");

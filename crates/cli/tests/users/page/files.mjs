@@ -51,6 +51,8 @@ await panel.getByText('This kind of file has no preview.').waitFor();
 await list.getByRole('link', { name: /chart\.svg/ }).click();
 await panel.getByRole('img', { name: 'chart.svg' }).evaluate((image) => image.decode());
 await list.getByRole('link', { name: /page\.html/ }).click();
+await panel.frameLocator('iframe').getByRole('heading', { name: 'A page' }).waitFor();
+await panel.getByRole('button', { name: 'Source' }).click();
 await panel.getByText('<h1>A page</h1>').waitFor();
 
 // Editing asks before changes are lost, keeps line ends, and notices changes of others.
@@ -149,4 +151,4 @@ await answer.getByRole('link', { name: 'two' }).click();
 await panel.getByText('replaced').waitFor();
 await page.goto(`${base}/#/files/workspace/gone.txt`);
 await panel.getByText('This file does not exist any more.').waitFor();
-await finish(/409 \(Conflict\)/);
+await finish(/409 \(Conflict\)/, /^Applying inline style violates/);

@@ -1,19 +1,30 @@
 // What a model, a tool or a file says runs nothing and sends nothing.
 
+import { readFileSync } from 'node:fs';
 import http from 'node:http';
 import { ask, assert, base, ended, finish, runCode, signedIn, takeComplaints } from './browser.mjs';
 
-const heard = [];
-const listener = http.createServer((request, response) => {
-  heard.push(request.url);
-  response.end('heard');
-});
-// Even a connection without a request tells somebody that the file was opened.
-listener.on('connection', () => heard.push('connection'));
-await new Promise((done) => listener.listen(0, '127.0.0.1', done));
-const address = `http://127.0.0.1:${listener.address().port}`;
+/** A server that notes connections and requests. Even a connection tells somebody that the file was opened. */
+async function listen() {
+  const heard = [];
+  /** Content of pages by their path. */
+  const pages = new Map();
+  const server = http.createServer((request, response) => {
+    heard.push(request.url);
+    if (pages.has(request.url)) response.setHeader('content-type', 'text/html');
+    response.end(pages.get(request.url) ?? 'heard');
+  });
+  server.on('connection', () => heard.push('connection'));
+  await new Promise((done) => server.listen(0, '127.0.0.1', done));
+  return { heard, pages, server, address: `http://127.0.0.1:${server.address().port}` };
+}
+// The first one must hear nothing until the end. The other one is for the control, which is heard.
+const [silent, loud] = [await listen(), await listen()];
+const { heard, address } = silent;
 
 const { browser, context, page } = await signedIn();
+const requests = [];
+context.on('request', (request) => requests.push(request.url()));
 await context.addInitScript(() => {
   window.alert = () => document.documentElement.setAttribute('data-harmed', 'alert');
 });
@@ -68,18 +79,49 @@ assert.ok(found.links.some(([protocol, rel]) => protocol === 'https:' && rel ===
 assert.ok(found.links.every(([protocol]) => protocol === 'http:' || protocol === 'https:'), found.links.join(' '));
 assert.deepEqual(heard, []);
 
-// Files with hostile names and contents, in every form of the preview. Pages are shown as their source.
-const pageOf = (from) => `<!doctype html>
-<meta http-equiv="refresh" content="0;url=${from}/refresh">
-<link rel="preconnect" href="${from}"><link rel="dns-prefetch" href="${from}"><link rel="prefetch" href="${from}/prefetch">
-<link rel="stylesheet" href="${from}/css"><link rel="icon" href="${from}/icon"><base href="${from}/">
-<style>@import url(${from}/import); @font-face { font-family: x; src: url(${from}/font) } body { font-family: x; background: url(${from}/background) }</style>
-<h1>Displayed</h1><p id="state">untouched</p>
-<img src="${from}/picture"><img srcset="${from}/set"><video src="${from}/video" autoplay></video><audio src="${from}/audio"></audio>
-<object data="${from}/object"></object><embed src="${from}/embed"><iframe src="${from}/inner"></iframe>
-<svg><image href="${from}/svg-image" /></svg><input type="image" src="${from}/input">
-<form action="${from}/form"><button id="send">Send</button></form><a id="go" href="${from}/go">Go</a><a id="top" target="_top" href="${from}/top">Top</a>
-<script>document.getElementById('state').textContent = 'touched'; fetch('${from}/fetched'); location = '${from}/moved'; open('${from}/popup'); top.location = '${from}/top-moved'</script>`;
+// Files with hostile names and contents, in every form of the preview.
+const styles = (from, name) => `
+@import url(${from}/${name}-import); @import "${from}/${name}-import-text";
+@font-face { font-family: x; src: url(${from}/${name}-font) } @namespace url(${from}/${name}-namespace);
+@property --p { syntax: "<url>"; inherits: true; initial-value: url(${from}/${name}-property) }
+@counter-style c { system: cyclic; symbols: url(${from}/${name}-counter) } @page { background: url(${from}/${name}-page) }
+@keyframes k { from { background: url(${from}/${name}-frame) } to { list-style: url(${from}/${name}-frame-list) } }
+:root { --a: url(${from}/${name}-variable); --b: u\\72l(${from}/${name}-escape); --c: 'url("#'; --d: '")' }
+body { font-family: x; animation: k 1s infinite; background: url(${from}/${name}-background); cursor: url(${from}/${name}-cursor), auto }
+h1 { background: var(--a); border-image: var(--b) 3; list-style: c } h1::before { content: url(${from}/${name}-content) }
+p { --c: 'url("#'; background: var(--none, url(${from}/${name}-fallback)); --d: '")'; filter: url(${from}/${name}-filter#f); mask: var(--p) }
+div { background: image-set("${from}/${name}-set" 1x); background: -webkit-image-set(url(${from}/${name}-webkit) 1x); background: URL( "${from}/${name}-upper" ) }
+@media all { @supports (color: red) { @layer l { h1 { color: rgb(1, 2, 3); & span { background: url(${from}/${name}-nested) } } } } }
+h1 { @media all { background: url(${from}/${name}-declarations) } }`;
+/** What makes a page leave for another one. */
+const leaving = (from) => ({
+  refresh: `<meta http-equiv="refresh" content="0;url=${from}/refresh">`,
+  script: `location = '${from}/moved'; open('${from}/popup'); top.location = '${from}/top-moved'`,
+});
+const pageOf = (from, { refresh, script } = leaving(from)) => `<!doctype html><html manifest="${from}/manifest"><head>
+${refresh}<meta http-equiv="Link" content="<${from}>; rel=preconnect"><base href="${from}/">
+${['preconnect', 'dns-prefetch', 'prefetch', 'preload', 'modulepreload', 'prerender', 'stylesheet', 'icon', 'manifest', 'next', 'expect']
+  .map((rel) => `<link rel="${rel}" as="image" href="${from}/${rel}">`)
+  .join('')}
+<script type="speculationrules">{"prerender": [{"urls": ["${from}/speculation"]}], "prefetch": [{"urls": ["${from}/speculation-2"]}]}</script>
+<style>${styles(from, 'css')}</style><style>${styles('/own', 'own')}</style></head>
+<body background="${from}/body" onload="alert(1)" style="background: url(${from}/body-style); --x: url(${from}/body-variable)">
+<h1>Displayed <span>nested</span></h1><p id="state">untouched</p><div></div><img src="/own/picture"><img src="own/relative">
+<img src="${from}/picture" onerror="alert(1)"><img srcset="${from}/set 1x"><img src="data:image/gif;base64,R0lGODlhAQABAAAAACw=" srcset="${from}/set-2 2x" usemap="#map">
+<picture><source srcset="${from}/source"><img src="${from}/source-image"></picture><map name="map"><area href="${from}/area" shape="default"></map>
+<video src="${from}/video" poster="${from}/poster" autoplay><track default src="${from}/track"></video><audio src="${from}/audio" autoplay></audio>
+<object data="${from}/object"><img src="${from}/object-image"></object><embed src="${from}/embed"><iframe src="${from}/inner"></iframe>
+<iframe srcdoc="&lt;img src='${from}/srcdoc'&gt;"></iframe><fencedframe src="${from}/fenced"></fencedframe><portal src="${from}/portal"></portal>
+<svg onload="alert(1)"><image href="${from}/svg-image" /><use href="${from}/use#x" /><feImage href="${from}/fe-image" /><style>rect { fill: url(${from}/svg-style) }</style>
+<foreignObject><iframe src="${from}/foreign"></iframe><img src="${from}/foreign-image"></foreignObject><rect fill="url(${from}/fill#x)" style="mask: url(${from}/mask#x)" filter="url(/own/filter#x)" />
+<a href="${from}/svg-link"><text>svg</text></a><animate attributeName="href" to="${from}/animate" /><set attributeName="href" to="javascript:alert(1)" /><script href="${from}/svg-script"></script></svg>
+<math href="javascript:alert(1)"><mtext><table><mglyph><style><!--</style><img title="--&gt;&lt;img src=1 onerror=alert(1)&gt;"></table></mtext></math>
+<template><img src="${from}/template"></template><section><template shadowrootmode="open"><img src="${from}/shadow"><iframe src="${from}/shadow-frame"></iframe></template></section>
+<noscript><img src="${from}/noscript"><style>body { background: url(${from}/noscript-style) }</style></noscript>
+<input type="image" src="${from}/input" autofocus onfocus="alert(1)"><details open ontoggle="alert(1)"><summary>more</summary></details>
+<form action="${from}/form"><button id="send" formaction="${from}/formaction">Send</button><p>In a form</p></form><table background="${from}/table"><td background="${from}/cell">cell</td></table>
+<a id="go" href="${from}/go" ping="${from}/ping">Go</a> <a href="${from}/top" target="_top">Top</a> <a href="javascript:alert(1)">Run</a> <a href="data:text/html,<script>alert(1)</script>">Data</a> <a href="/own/link" target="_blank">Own</a> <a href="#state">Place</a>
+<script>document.getElementById('state').textContent = 'touched'; fetch('${from}/fetched'); ${script}</script>`;
 const hostileName = '<img src=x onerror=alert(1)>';
 await runCode(page, `
 import json, os
@@ -100,38 +142,97 @@ for (const [kind, folder] of [['workspace', `${hostileName}/`], ['artifacts', ''
     ['csv', () => panel.getByRole('cell', { name: hostileName, exact: true })],
     ['json', () => panel.getByRole('columnheader', { name: hostileName })],
     ['txt', () => panel.getByText('untouched')],
-    ['html', () => panel.getByText('Displayed')],
+    ['html', () => panel.frameLocator('iframe').getByRole('heading', { name: 'Displayed' })],
   ]) {
     await page.goto(`${base}/#/files/${kind}/${encodeURIComponent(`${folder}${hostileName}.${ending}`)}`);
     await shown().first().waitFor();
     const inside = await page.evaluate(() => ({
       harmed: document.documentElement.dataset.harmed ?? null,
       elements: [...document.querySelectorAll('script, style, iframe, object, embed, base, [onerror], [onload]')]
-        .filter((element) => element.getAttribute('type') !== 'module')
+        .filter((element) => element.getAttribute('type') !== 'module' && element.getAttribute('sandbox') !== 'allow-same-origin')
         .map((element) => element.outerHTML),
       images: [...document.images].map((image) => new URL(image.src).origin),
     }));
     assert.deepEqual(inside, { harmed: null, elements: [], images: ending === 'svg' ? [base] : [] });
+    if (ending === 'html') await inspectPage();
   }
 }
+
+/** Looks at everything in the frame of a page, and clicks on its links. */
+async function inspectPage() {
+  const frame = panel.frameLocator('iframe');
+  assert.equal(await frame.locator('#state').textContent(), 'untouched');
+  await frame.getByText('In a form').waitFor();
+  // What is harmless has an effect.
+  assert.equal(await frame.getByRole('heading').evaluate((heading) => getComputedStyle(heading).color), 'rgb(1, 2, 3)');
+  const found = await panel.locator('iframe').evaluate((element) => {
+    const { contentDocument: document } = element;
+    const sheets = (rules) => [...rules].flatMap((rule) => [rule.cssText, ...sheets(rule.cssRules ?? [])]);
+    const all = [...document.querySelectorAll('*')];
+    return {
+      names: [...new Set(all.map((one) => one.localName))].sort(),
+      roots: all.filter((one) => one.shadowRoot).length,
+      attributes: [...new Set(all.flatMap((one) => [...one.attributes].map((attribute) => attribute.name)))].sort(),
+      addresses: all.flatMap((one) => ['href', 'src'].map((name) => one.getAttribute(name))).filter(Boolean),
+      styles: [...sheets(document.adoptedStyleSheets.flatMap((sheet) => [...sheet.cssRules])), ...all.map((one) => one.getAttribute('style') ?? '')].join('\n'),
+      images: [...document.images].map((image) => image.currentSrc).filter(Boolean),
+    };
+  });
+  const names = 'a body details div h1 head html img p rect section span summary svg table tbody td text tr';
+  assert.deepEqual(found.names.filter((name) => !names.split(' ').includes(name)), []);
+  assert.equal(found.roots, 0);
+  assert.deepEqual(found.attributes, ['href', 'id', 'open', 'src', 'style', 'title']);
+  assert.ok(found.addresses.every((one) => one === '#state' || one.startsWith('data:image/gif')), found.addresses.join(' '));
+  assert.doesNotMatch(found.styles, /127\.0\.0\.1|\/own|url\(/);
+  assert.ok(found.images.every((one) => one.startsWith('data:')), found.images.join(' '));
+  for (const name of ['Go', 'Top', 'Run', 'Data', 'Own', 'Place']) await frame.getByText(name, { exact: true }).click();
+  await frame.getByText('Place', { exact: true }).press('Enter');
+  assert.equal(context.pages().length, 1);
+  assert.equal(await frame.locator('#state').textContent(), 'untouched');
+  await panel.getByRole('button', { name: 'Source' }).click();
+  await panel.getByText('In a form').waitFor();
+}
+
+// A PDF file whose actions lead elsewhere.
+const samples = readFileSync(new URL('samples.py', import.meta.url), 'utf8');
+await runCode(page, samples.replaceAll('LINK', address));
+await page.goto(`${base}/#/files/workspace/${encodeURIComponent('samples/paper.pdf')}`);
+await panel.getByRole('document').getByText('The first page').click();
+assert.equal(context.pages().length, 1);
+
 assert.deepEqual(heard, []);
-assert.deepEqual(takeComplaints(), []);
+assert.deepEqual(requests.filter((one) => one.startsWith(address) || /\/own|^data:text/.test(one)), []);
+// The parser says what it drops, and the frame that it runs not even the listeners of the driver.
+const dropped =
+  /^(Applying inline style|Executing inline event handler) violates .* '(style|script)-src 'self''|^Blocked script execution in 'about:srcdoc'/;
+assert.deepEqual(takeComplaints().filter((complaint) => !dropped.test(complaint)), []);
 await page.goto(`${base}/#/`);
 
-// Controls: a page without a policy runs the same text, and this one could not even if it tried.
-const control = await browser.newContext();
-const victim = await control.newPage();
-await victim.setContent(attacks(address));
-await victim.waitForFunction(() => document.images.length > 0);
-await new Promise((done) => {
-  const look = setInterval(() => {
-    if (heard.includes('/img') && heard.includes('/frame') && heard.includes('connection')) {
+// Controls: pages without a policy run the same texts, and this one could not even if it tried.
+for (const [content, ...expected] of [
+  [attacks(loud.address), '/img', '/frame'],
+  // A page that leaves may not load the rest of what it has.
+  [pageOf(loud.address, { refresh: '', script: '' }), '/stylesheet', '/css-import', '/picture', '/inner', '/foreign', '/fetched'],
+  [pageOf(loud.address, { ...leaving(loud.address), refresh: '' }), '/moved'],
+  [leaving(loud.address).refresh, '/refresh'],
+]) {
+  const control = await browser.newContext();
+  // An alert of an element with the focus gives it the focus again.
+  await control.addInitScript(() => (window.alert = () => {}));
+  const path = `/control-${loud.pages.size}`;
+  loud.pages.set(path, content);
+  const victim = await control.newPage();
+  await victim.goto(`${loud.address}${path}`, { waitUntil: 'commit' });
+  await new Promise((done) => {
+    const look = setInterval(() => {
+      if (!expected.every((one) => loud.heard.includes(one))) return;
       clearInterval(look);
       done();
-    }
-  }, 20);
-});
-heard.length = 0;
+    }, 20);
+  });
+  await control.close();
+}
+assert.ok(loud.heard.includes('connection'));
 assert.deepEqual(takeComplaints(), []);
 const blocked = await page.evaluate(async (address) => {
   const outcomes = [];
@@ -154,6 +255,8 @@ assert.deepEqual(blocked, ['fetch', 'html', 'script']);
 assert.deepEqual(heard, []);
 assert.ok(takeComplaints().length > 0, 'the browser says what it has blocked');
 assert.ok(page.url().startsWith(base));
-listener.close();
-listener.closeAllConnections();
+for (const { server } of [silent, loud]) {
+  server.close();
+  server.closeAllConnections();
+}
 await finish();
