@@ -1,6 +1,6 @@
 // Reloading at any moment of a run shows everything once: while the model writes, while code runs, and after it.
 
-import { ask, assert, base, ended, finish, openGate, runCode, signedIn, watched } from './browser.mjs';
+import { ask, assert, base, checked, ended, finish, openGate, runCode, signedIn, watched } from './browser.mjs';
 
 const { context, page } = await signedIn();
 const other = await watched(context);
@@ -49,4 +49,27 @@ for (const text of stages) assert.equal(await page.getByText(text, { exact: true
 assert.equal(await card.count(), 1);
 assert.equal(await page.locator('.user').count(), 1);
 assert.equal(await page.getByText('Working…').count(), 0);
+
+// A card of an earlier visit has the calls of its code and the sandbox, and so has each of two that ran the same code.
+await ask(page, 'Count the orders');
+await ended(page);
+await ask(page, 'Cancel order 1008');
+await page.getByRole('button', { name: 'Refuse' }).click();
+await ended(page);
+await ask(page, 'Count the orders');
+await ended(page);
+await page.reload();
+const cards = page.getByRole('article', { name: 'Python: Finished' });
+for (const [index, name] of ['list_orders', 'list_orders', 'cancel_order', 'list_orders'].entries()) {
+  const one = cards.nth(index);
+  await one.getByText('Sandbox and tool calls').click();
+  const calls = one.getByRole('list', { name: 'Tool calls of this code' });
+  await calls.getByText(`shop.${name}`).waitFor();
+  assert.equal(await calls.getByRole('listitem').count(), 1);
+  assert.match(await calls.innerText(), name === 'cancel_order' ? /failed: / : /\d m?s\s+1\.9 kB/);
+  await one.getByText(/^Native sandbox/).waitFor();
+  await one.getByText('Fresh sandbox: variables are not kept').waitFor();
+  await one.getByText(/ of at most 10 min 0 s$/).waitFor();
+}
+await checked(page, 'execution-details');
 await finish();
