@@ -1,6 +1,6 @@
 // Markdown that arrives in pieces. Blocks that are complete are never parsed again.
 
-import { Marked, type Token } from 'marked';
+import { Marked, type Token, type Tokens } from 'marked';
 import { beginsFormula, extensions } from './maths';
 
 export type Block = { key: number; token: Token };
@@ -19,10 +19,29 @@ function closed(text: string): string {
   return text;
 }
 
+/** Takes over the items of a list and the rows of a table that have not changed, so that they are not rendered again. */
+function shared(before: Token, token: Token): Token {
+  if (before.type === 'list' && token.type === 'list') {
+    const known = (before as Tokens.List).items;
+    const list = token as Tokens.List;
+    return { ...list, items: list.items.map((item, index) => (known[index]?.raw === item.raw ? known[index] : item)) };
+  }
+  if (before.type === 'table' && token.type === 'table') {
+    const known = (before as Tokens.Table).rows;
+    const table = token as Tokens.Table;
+    const isSame = (row: Tokens.TableCell[], other: Tokens.TableCell[] | undefined): other is Tokens.TableCell[] =>
+      other?.length === row.length && row.every((cell, column) => cell.text === other[column]?.text);
+    return { ...table, rows: table.rows.map((row, index) => (isSame(row, known[index]) ? known[index] : row)) };
+  }
+  return token;
+}
+
 /** A text in Markdown that grows. */
 export class Markdown {
-  /** The blocks so far. The last one may still change while the text grows. */
-  blocks = $state.raw<Block[]>([]);
+  /** Counts changes of the text. */
+  #version = $state(0);
+  /** The blocks so far; `null` if they have to be made from the text. */
+  #blocks: Block[] | null = null;
   /** The blocks that cannot change any more, and their source. */
   #settled: Block[] = [];
   #sources: string[] = [];
@@ -37,6 +56,16 @@ export class Markdown {
     return this.#sources.join('') + this.#rest;
   }
 
+  /** The blocks so far. The last one may still change while the text grows. A text that nobody looks at is not parsed. */
+  get blocks(): Block[] {
+    void this.#version;
+    if (!this.#blocks) {
+      for (const token of parse(this.#rest)) this.#settle(token);
+      this.#blocks = [...this.#settled];
+    }
+    return this.#blocks;
+  }
+
   append(delta: string): void {
     this.#rest += delta.replaceAll('\r', '');
     const tokens = parse(this.#rest);
@@ -49,7 +78,10 @@ export class Markdown {
     let token = tokens[Math.max(last, 0)];
     if (isOpen) token = { type: 'formulaOpen', raw: this.#rest };
     else if (token?.type === 'paragraph') token = parse(closed(this.#rest))[0] ?? token;
-    this.blocks = token ? [...this.#settled, { key: this.#settled.length, token }] : [...this.#settled];
+    const key = this.#settled.length;
+    const before = this.#blocks?.[key]?.token;
+    this.#blocks = token ? [...this.#settled, { key, token: before ? shared(before, token) : token }] : [...this.#settled];
+    this.#version += 1;
   }
 
   /** The text is complete. Blocks that arrived before are only parsed again if the text is another one. */
@@ -63,8 +95,16 @@ export class Markdown {
       this.#sources = [];
       this.#rest = whole;
     }
-    for (const token of parse(this.#rest)) this.#settle(token);
-    this.blocks = [...this.#settled];
+    this.#blocks = null;
+    this.#version += 1;
+  }
+
+  /** Forgets the blocks of a complete text. They are made again when somebody looks at it. */
+  release(): void {
+    this.#rest = this.text;
+    this.#settled = [];
+    this.#sources = [];
+    this.#blocks = null;
   }
 
   /** Moves a block from the beginning of the rest to those that are complete. */

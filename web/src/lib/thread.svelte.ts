@@ -343,6 +343,12 @@ export class Thread {
     this.run = null;
     this.isStopping = false;
     this.isConnected = true;
+    if (response.output) {
+      // What was begun and is not part of the result was given up, for example when the server was killed.
+      const kept = new Set(response.output.map((item) => item.id));
+      this.entries = this.entries.filter((entry) => !this.#open.has(entry.id) || kept.has(entry.id));
+      this.#open.clear();
+    }
     for (const item of response.output ?? []) {
       // Only what the conversation does not show yet; a long one may not have been loaded to its beginning.
       if (!this.hasEarlier || this.entries.some((entry) => entry.id === item.id)) {

@@ -9,6 +9,7 @@ use coracle_scripted_model::{Library, Script, Step};
 use coracle_testing::harness::{As, program};
 use coracle_testing::skip::skip;
 use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -37,6 +38,16 @@ while True:
     number += 1
     print('tick', number, flush=True)
     time.sleep(0.01 if number < 10 else 1)
+";
+
+/// Calls a tool, and waits for a file.
+const WAITS: &str = "\
+import os, time
+from servers.shop import list_orders
+print('orders:', len(list_orders()['orders']), flush=True)
+while not os.path.exists('/workspace/go-on'):
+    time.sleep(0.05)
+print('the code goes on')
 ";
 
 /// Prints the texts that were uploaded.
@@ -94,6 +105,16 @@ fn library() -> Library {
         Step::gate("maths"),
         Step::pieces(&["\\end{aligned}\n$$\n\n", "\\[\n\\frac{a}{b}\n\\]\n\n", "That is all."]),
     ];
+    let stages = [
+        vec![
+            Step::pieces(&["The first st", "age.\n\n"]),
+            Step::gate("stage-1"),
+            Step::text("The second stage."),
+            code(WAITS),
+        ],
+        vec![Step::pieces(&["The third ", "stage.\n\n"]), Step::gate("stage-3"), Step::text("The end.")],
+    ];
+    let stays = [vec![Step::pieces(&["I stay.\n\n", "And I wri"]), Step::gate("stay"), Step::text("te on.")]];
     let waits = [vec![Step::text("I wait."), Step::gate("afar"), Step::text(" It is open.")]];
     Library { default: Some("echo".to_owned()), ..Library::default() }
         .with("echo", Script::new([vec![Step::text("{{user}}")]]))
@@ -104,6 +125,8 @@ fn library() -> Library {
         .with("hostile", Script::new(hostile).says("Show hostile output"))
         .with("steps", Script::new(steps).says("Work in steps"))
         .with("waves", Script::new([waves]).says("Explain the waves"))
+        .with("stages", Script::new(stages).says("Work in stages"))
+        .with("stays", Script::new(stays).says("Stay"))
         .with("waits", Script::new(waits).says("Wait for the gate"))
         .with("reads", Script::new([vec![code(READS)], vec![Step::text("{{result}}")]]))
         .with("counts", Script::new([vec![code(COUNTS)], vec![Step::text("Counted.")]]).says("Count the orders"))
@@ -155,35 +178,77 @@ fn play_with(scenario: &str, mut servers: Value) {
 fn play_as_admin(scenario: &str) {
     let Some(tools) = tools() else { return };
     let model = Playing::new(library());
+    let (site, link) = site_with_users(&model);
+    run(scenario, &tools, &model, &site, &link);
+}
+
+/// A server with an admin and another user, and the sign-in link of the admin.
+fn site_with_users(model: &Playing) -> (Site, String) {
     let limit = "  daily_tokens: 100000\n";
     let settings = format!("{}{limit}mcpServers: {}\n", model.settings("chat"), json!({"shop": shop()}));
     let site = Site::with_settings(As::current(), &["bob"], &settings);
     let said = site.run(&["users", "add", "ann", "--admin"]);
     let (_, token) = said.trim().split_once("/sign-in/").unwrap();
-    run(scenario, &tools, &model, &site, &format!("http://{}/sign-in/{token}", site.address()));
+    let link = format!("http://{}/sign-in/{token}", site.address());
+    (site, link)
+}
+
+/// Plays a scenario that has the server killed and started again: it writes `kill` or `start` to standard output, and
+/// reads a line when that is done. The server has users, whose browsers stay signed in.
+fn play_with_kills(scenario: &str) {
+    let Some(tools) = tools() else { return };
+    let model = Playing::new(library());
+    let (mut site, link) = site_with_users(&model);
+    let address = site.address().to_owned();
+    let home = tempfile::tempdir().unwrap();
+    let mut command = scenario_command(scenario, &tools, &model, &site, &link, home.path());
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut answers = child.stdin.take().unwrap();
+    for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+        match line.unwrap().as_str() {
+            "kill" => site.kill(),
+            "start" => site.start_at(&address),
+            other => panic!("{scenario}: {other}"),
+        }
+        writeln!(answers, "done").unwrap();
+    }
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{scenario}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
 fn shop() -> Value {
     json!({"command": program(), "args": ["mcp-demo", "shop"]})
 }
 
-/// Runs the steps of a scenario in a browser that signs in with this link.
-fn run(scenario: &str, (modules, browser): &(PathBuf, PathBuf), model: &Playing, site: &Site, link: &str) {
+/// The command that plays a scenario in a browser that signs in with this link.
+fn scenario_command(
+    scenario: &str,
+    (modules, browser): &(PathBuf, PathBuf),
+    model: &Playing,
+    site: &Site,
+    link: &str,
+    home: &Path,
+) -> Command {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/users/page").join(scenario);
-    let home = tempfile::tempdir().unwrap();
-    let output = Command::new("node")
+    let mut command = Command::new("node");
+    command
         .arg(script)
         .env("CORACLE_PAGE_MODULES", modules)
         .env("CORACLE_PAGE_BROWSER", browser)
         .env("CORACLE_PAGE_URL", format!("http://{}", site.address()))
         .env("CORACLE_PAGE_LINK", link)
         .env("CORACLE_PAGE_MODEL", model.address())
-        .env("HOME", home.path())
+        .env("HOME", home)
         .env_remove("http_proxy")
-        .env_remove("https_proxy")
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
+        .env_remove("https_proxy");
+    command
+}
+
+/// Runs the steps of a scenario.
+fn run(scenario: &str, tools: &(PathBuf, PathBuf), model: &Playing, site: &Site, link: &str) {
+    let home = tempfile::tempdir().unwrap();
+    let mut command = scenario_command(scenario, tools, model, site, link, home.path());
+    let output = command.stdin(Stdio::null()).output().unwrap();
     let said = [output.stdout, output.stderr].concat();
     assert!(output.status.success(), "{scenario}: {}", String::from_utf8_lossy(&said));
 }
@@ -191,6 +256,26 @@ fn run(scenario: &str, (modules, browser): &(PathBuf, PathBuf), model: &Playing,
 #[test]
 fn a_conversation_lives_in_the_page() {
     play("conversation.mjs");
+}
+
+#[test]
+fn reloading_during_a_run_shows_everything_once() {
+    play("reload.mjs");
+}
+
+#[test]
+fn seven_tabs_follow_a_run() {
+    play("tabs.mjs");
+}
+
+#[test]
+fn the_page_reconnects_to_a_server_that_was_killed() {
+    play_with_kills("killed.mjs");
+}
+
+#[test]
+fn the_first_use_works_by_keyboard_alone() {
+    play("keyboard.mjs");
 }
 
 #[test]

@@ -97,6 +97,13 @@ impl Site {
         self.begin(command);
     }
 
+    /// Starts the server again at the address that it had.
+    pub(crate) fn start_at(&mut self, address: &str) {
+        let mut command = self.coracle.command();
+        command.args(["up", "--listen", address, "--profile", "full"]);
+        self.begin(command);
+    }
+
     fn begin(&mut self, mut command: Command) {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();

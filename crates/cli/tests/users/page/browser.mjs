@@ -11,6 +11,7 @@ const { chromium } = require('playwright-core');
 const axe = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
 export { assert };
 export const base = url;
+export { link };
 
 /** Slow machines need longer than the default. */
 const PATIENCE = 120_000;
@@ -34,14 +35,19 @@ export async function signIn(page, link) {
 
 let browser;
 
-/** Starts the browser with the cookie of the link, which works once. */
-export async function signedIn(options = {}) {
+/** Starts the browser with an empty page. */
+export async function opened(options = {}) {
   browser = await chromium.launch({ executablePath: process.env.CORACLE_PAGE_BROWSER, args: ['--no-sandbox'] });
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
   context.setDefaultTimeout(PATIENCE);
-  const page = await watched(context);
-  await signIn(page, link);
-  return { browser, context, page };
+  return { browser, context, page: await watched(context) };
+}
+
+/** Starts the browser with the cookie of the link, which works once. */
+export async function signedIn(options = {}) {
+  const started = await opened(options);
+  await signIn(started.page, link);
+  return started;
 }
 
 const complaints = [];
