@@ -58,4 +58,5 @@ export const settings = {
   deleteTitle: 'Delete all your data?',
   deleteText: 'Runs that are under way are stopped. This cannot be undone, so export your data first if you may need it.',
   deleteWord: 'delete everything',
+  licences: 'Licences of the packages in this page',
 };
