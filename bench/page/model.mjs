@@ -61,6 +61,7 @@ async function write(response, all, rate) {
 /** Starts the model. A message `answer N with T tokens` gets such an answer. */
 export async function startModel(rate) {
   const paces = [];
+  let written = () => {};
   const server = createServer(async (request, response) => {
     if (request.method !== 'POST') {
       response.setHeader('content-type', 'application/json');
@@ -75,7 +76,10 @@ export async function startModel(rate) {
     paces.push((1000 * Number(tokens)) / ms);
     const end = { id: 'c', object: 'chat.completion.chunk', model: 'demo', choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] };
     response.end(`data: ${JSON.stringify(end)}\n\ndata: [DONE]\n\n`);
+    written();
   });
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return { url: `http://127.0.0.1:${server.address().port}/v1`, paces, close: () => server.close() };
+  /** Resolves when the next answer has been written. */
+  const next = () => new Promise((resolve) => (written = resolve));
+  return { url: `http://127.0.0.1:${server.address().port}/v1`, paces, next, close: () => server.close() };
 }

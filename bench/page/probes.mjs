@@ -36,9 +36,35 @@ export function take() {
   return { tasks, delays };
 }
 
-/** Waits until this number of frames were rendered. */
-export async function frames(count) {
-  for (let done = 0; done < count; done += 1) await new Promise((resolve) => requestAnimationFrame(resolve));
+/** Loads all older messages, page by page. */
+export async function loadAll() {
+  const messages = document.querySelector('[role=region][aria-label=Messages]');
+  const button = () => [...messages.children].find((child) => child.textContent === 'Show earlier messages');
+  while (button()) {
+    await new Promise((resolve) => {
+      const observer = new MutationObserver(() => {
+        observer.disconnect();
+        resolve();
+      });
+      observer.observe(messages, { childList: true });
+      button().click();
+    });
+    await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+  }
+}
+
+/** Waits until an answer is complete and its run has ended. */
+export async function ended(answer) {
+  const isOver = () =>
+    !document.querySelector('button[aria-label=Stop]') &&
+    [...document.querySelectorAll('.answer')].at(-1)?.textContent.includes(`Answer ${answer} ends.`);
+  while (!isOver()) await new Promise((resolve) => setTimeout(resolve, 50));
+}
+
+/** The headings of an answer. */
+export function partsOf(answer) {
+  const headings = [...document.querySelectorAll('.answer .heading')].map((heading) => heading.textContent);
+  return headings.filter((text) => text.startsWith(`Part ${answer}.`));
 }
 
 /** Scrolls through the conversation from its beginning to its end. Returns the numbers of the questions that were seen. */

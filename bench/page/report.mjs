@@ -7,10 +7,13 @@ export function percentile(values, part) {
 }
 
 /** A phase in figures. */
-export function figures({ tasks, delays }) {
+export function figures({ tasks, delays, times }) {
   return {
     long_tasks: tasks.length,
     longest_task_ms: Math.round(Math.max(0, ...tasks)),
+    ...(times.length === 0
+      ? {}
+      : { busy_tasks: times.filter((time) => time > 50).length, busiest_task_ms: Math.round(times.reduce((most, time) => Math.max(most, time), 0)) }),
     ...(delays.length === 0
       ? {}
       : { keys: delays.length, typing_p50_ms: Math.round(percentile(delays, 0.5)), typing_p95_ms: Math.round(percentile(delays, 0.95)) }),
@@ -24,7 +27,8 @@ export function asText(result) {
   const phase = (name, one) => {
     const tasks = `${one.long_tasks} over 50 ms, the longest ${one.longest_task_ms || '-'} ms`;
     const typing = one.keys ? `; typing p50 ${one.typing_p50_ms} ms, p95 ${one.typing_p95_ms} ms (${one.keys} keys)` : '';
-    return `${name.padEnd(28)}${tasks}${typing}`;
+    const busy = 'busy_tasks' in one ? `; of processor time ${one.busy_tasks}, the longest ${one.busiest_task_ms} ms` : '';
+    return `${name.padEnd(28)}${tasks}${busy}${typing}`;
   };
   return [
     `${result.messages} messages, ${result.tokens_per_second} tokens/s (wanted ${result.wanted_tokens_per_second}), ${result.browser}`,

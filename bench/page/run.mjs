@@ -1,16 +1,17 @@
 // Measures the page with a long conversation and a fast model. See README.md.
 
 import assert from 'node:assert/strict';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { loadavg } from 'node:os';
-import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { countItems, makeConversation } from './conversation.mjs';
+import { servePage } from './folder.mjs';
 import { startModel } from './model.mjs';
-import { frames, install, scrollThrough, take } from './probes.mjs';
+import { ended, install, loadAll, partsOf, scrollThrough, take } from './probes.mjs';
 import { asText, figures, percentile } from './report.mjs';
 import { startServer } from './server.mjs';
+import { traced } from './tasks.mjs';
 
 const { values: options, positionals } = parseArgs({
   allowPositionals: true,
@@ -20,7 +21,6 @@ const { values: options, positionals } = parseArgs({
     seconds: { type: 'string', default: '20' },
     samples: { type: 'string', default: '6' },
     page: { type: 'string' },
-    trace: { type: 'string' },
     json: { type: 'string' },
   },
 });
@@ -42,21 +42,6 @@ const KEY_PAUSE = 70;
 const { chromium } = createRequire(`${modules}/`)('playwright-core');
 const load = () => loadavg()[0].toFixed(2);
 
-/** Answers requests for the page from a folder, with the headers of the server. */
-async function servePage(context, page, base, folder) {
-  const answer = await fetch(`${base}/`);
-  const policy = ['content-security-policy', 'x-content-type-options'].map((name) => ({ name, value: answer.headers.get(name) ?? '' }));
-  const kinds = { html: 'text/html', js: 'text/javascript', css: 'text/css', svg: 'image/svg+xml' };
-  const devtools = await context.newCDPSession(page);
-  devtools.on('Fetch.requestPaused', ({ requestId, request }) => {
-    const path = new URL(request.url).pathname.replace(/\/$/, '/index.html');
-    const body = readFileSync(join(folder, path)).toString('base64');
-    const type = { name: 'content-type', value: kinds[path.split('.').pop()] };
-    void devtools.send('Fetch.fulfillRequest', { requestId, responseCode: 200, responseHeaders: [type, ...policy], body });
-  });
-  await devtools.send('Fetch.enable', { patterns: [{ urlPattern: `${base}/` }, { urlPattern: `${base}/assets/*` }] });
-}
-
 async function measured(server, model) {
   const conversation = await makeConversation(server, messages);
   const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--enable-precise-memory-info'] });
@@ -76,36 +61,45 @@ async function measured(server, model) {
     // Numbers go on after those of the conversation.
     let answers = messages;
 
-    /** Asks for an answer, and waits for its end. What is typed meanwhile stays in the field. */
+    /** Asks for an answer. Nothing looks at the page until the model has written all of it, since that takes time, too. */
     const ask = async (tokens, during = async () => {}) => {
       answers += 1;
       await field.fill(`answer ${answers} with ${tokens} tokens`);
+      const written = model.next();
       await page.keyboard.press('Enter');
-      await page.getByText(`Answer ${answers} begins.`).waitFor({ state: 'attached' });
-      await during();
-      await page.getByText(`Answer ${answers} ends.`).waitFor({ state: 'attached' });
-      await page.getByRole('button', { name: 'Stop' }).waitFor({ state: 'detached' });
-      const parts = await page.getByRole('heading', { name: new RegExp(`^Part ${answers}\\.`), includeHidden: true }).allTextContents();
+      await during(written);
+      await written;
+      await page.evaluate(ended, answers);
+      const parts = await page.evaluate(partsOf, answers);
       assert.deepEqual(parts, parts.map((_, index) => `Part ${answers}.${index + 1}`), 'parts of the answer, each once');
       assert.ok(parts.length > 0);
     };
-    /** Streams an answer, and types until it ends. */
+    /** Streams an answer, and types until it has been written. */
     const streamed = async () => {
       const text = 'the quick brown fox jumps over the lazy dog ';
       let typed = '';
-      await page.evaluate(take);
-      await ask(rate * Number(options.seconds), async () => {
-        const stop = page.getByRole('button', { name: 'Stop' });
-        while (await stop.isVisible()) {
-          for (const key of text) await page.keyboard.press(key === ' ' ? 'Space' : key, { delay: 0 }).then(() => page.waitForTimeout(KEY_PAUSE));
-          typed += text;
+      await ask(rate * Number(options.seconds), async (written) => {
+        let isWritten = false;
+        void written.then(() => (isWritten = true));
+        while (!isWritten) {
+          const key = text[typed.length % text.length];
+          await page.keyboard.press(key === ' ' ? 'Space' : key);
+          typed += key;
+          await new Promise((resolve) => setTimeout(resolve, KEY_PAUSE));
         }
       });
       assert.equal(await field.inputValue(), typed, 'what was typed');
-      const found = await page.evaluate(take);
-      assert.ok(found.delays.length >= typed.length, 'delays of keys');
       await field.fill('');
-      return figures(found);
+      return typed.length;
+    };
+    /** The figures of something that the page does. */
+    const phase = async (act) => {
+      await page.evaluate(take);
+      const { result: keys = 0, times } = await traced(browser, act);
+      const found = await page.evaluate(take);
+      assert.ok(times.length > 0, 'tasks of the page');
+      assert.ok(found.delays.length >= keys, 'delays of keys');
+      return figures({ ...found, times });
     };
 
     // The time to show the conversation, from an empty tab.
@@ -115,31 +109,23 @@ async function measured(server, model) {
     await page.waitForFunction(() => window.probes.shown !== null);
     await page.waitForLoadState('networkidle');
     const shown = await page.evaluate(() => window.probes.shown);
-    const loading = figures(await page.evaluate(take));
+    const loading = figures({ ...(await page.evaluate(take)), times: [] });
 
-    if (options.trace) await browser.startTracing(page, { path: options.trace, categories: ['devtools.timeline', 'disabled-by-default-v8.cpu_profiler'] });
-    const stream = await streamed();
+    const stream = await phase(streamed);
 
-    // All of the conversation, one page after the other.
-    await page.evaluate(take);
-    const earlier = page.getByRole('button', { name: 'Show earlier messages' });
-    while (await earlier.isVisible()) {
-      const answered = page.waitForResponse((response) => response.url().includes('after='));
-      await earlier.click();
-      await (await answered).finished();
-      await page.evaluate(frames, 2);
-    }
-    const paging = figures(await page.evaluate(take));
-    const numbers = await page.evaluate(scrollThrough);
+    // All of the conversation, one page after the other, and from its beginning to its end.
+    const paging = await phase(() => page.evaluate(loadAll));
+    let numbers;
+    const scrolling = await phase(async () => {
+      numbers = await page.evaluate(scrollThrough);
+    });
     const expected = Array.from({ length: messages / 2 }, (_, index) => 2 * index + 1);
     assert.deepEqual(numbers, expected, 'questions that were seen while scrolling through the conversation');
-    const scrolling = figures(await page.evaluate(take));
-    const afterPaging = await streamed();
-    if (options.trace) await browser.stopTracing();
+    const afterPaging = await phase(streamed);
 
     // Memory over many answers, after a reload.
     await page.reload();
-    await page.getByText(`Answer ${answers} ends.`).waitFor({ state: 'attached' });
+    await page.waitForFunction(() => window.probes.shown !== null || document.querySelectorAll('.user').length > 0);
     const heap = [];
     const elements = [];
     for (let sample = 0; sample < Number(options.samples); sample += 1) {
@@ -171,7 +157,9 @@ async function measured(server, model) {
 
 const loadBefore = load();
 const model = await startModel(rate);
-const server = await startServer(program, model.url);
+const lab = { url: model.url, api: 'chat', context_tokens: 100_000_000 };
+const agent = { default_model: 'lab/demo', max_run_tokens: 100_000_000, providers: { lab } };
+const server = await startServer(program, { agent });
 try {
   const result = { ...(await measured(server, model)), load_before: loadBefore, load_after: load() };
   if (options.json) writeFileSync(options.json, `${JSON.stringify(result, null, 2)}\n`);

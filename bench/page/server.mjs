@@ -5,17 +5,13 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** Starts the program, and returns when it has printed its sign-in link. */
-export async function startServer(program, modelUrl) {
+/** Starts the program with these settings, and returns when it has printed its sign-in link. */
+export async function startServer(program, settings) {
   const home = mkdtempSync(join(tmpdir(), 'coracle-bench-page-'));
-  const settings = `agent:
-  default_model: lab/demo
-  max_run_tokens: 100000000
-  providers:
-    lab: { url: '${modelUrl}', api: chat, context_tokens: 100000000 }
-`;
-  writeFileSync(join(home, 'coracle.yaml'), settings);
-  const child = spawn(program, ['up', '--port', '0', '--config', join(home, 'coracle.yaml')], {
+  const file = join(home, 'coracle.yaml');
+  // JSON is YAML.
+  writeFileSync(file, JSON.stringify(settings));
+  const child = spawn(program, ['up', '--port', '0', '--config', file], {
     env: { ...process.env, CORACLE_HOME: home, NO_PROXY: '127.0.0.1' },
     stdio: ['ignore', 'ignore', 'pipe'],
   });

@@ -28,7 +28,7 @@ export const execution = {
   enforced: {
     cgroup1: 'enforced by the kernel',
     cgroup2: 'enforced by the kernel',
-    rlimit: 'enforced by the kernel for each process',
+    rlimit: 'enforced by the kernel',
     mount: 'enforced by the kernel',
     quota: 'enforced by the kernel',
     watch: 'measured repeatedly',
