@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 use coracle_upstream::SignInReturn;
 use serde::{Deserialize, Serialize};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use tokio::sync::oneshot;
 use url::Url;
 use utoipa::{IntoParams, ToSchema};
@@ -63,17 +63,15 @@ async fn begin(
     let place = SignInReturn::Address { address: format!("{}{CALLBACK}", app.auth.base(&uri, &headers)), arrived };
     let (user, server, pending) = (caller.user, spec.name.clone(), app.sign_ins.clone());
     tokio::spawn(async move {
-        let begun = Arc::new(Mutex::new(None));
+        let begun = Mutex::new(Some(address));
+        let mut state = None;
         let open = |url: &str| {
             let sign_in = PendingSignIn { user: user.clone(), server: server.clone(), arrival, outcome };
             let url = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "https" | "http"));
-            let state = url.as_ref().and_then(|url| {
-                url.query_pairs().find(|(name, _)| name == "state").map(|(_, state)| state.into_owned())
-            });
-            let (Some(url), Some(state)) = (url, state) else { return };
-            if pending.add(state.clone(), sign_in) {
-                *begun.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);
-                let _ = address.send(url.to_string());
+            let Some((url, its_state)) = url.and_then(|url| state_of(&url).map(|state| (url, state))) else { return };
+            if pending.add(its_state.clone(), sign_in) {
+                state = Some(its_state);
+                tell(&begun, Ok(url.to_string()));
             }
         };
         let result = upstream.login(&user, &server, place, open).await.map_err(|error| error.to_string());
@@ -81,19 +79,31 @@ async fn begin(
             Ok(()) => tracing::info!(%user, %server, "signed in to a server"),
             Err(error) => tracing::info!(%user, %server, error, "a sign-in to a server failed"),
         }
-        if let Some(state) = begun.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(state) = state {
             pending.forget(&state);
         }
+        tell(&begun, result.clone().map(|()| String::new()));
         let _ = told.send(result);
     });
     match known.await {
-        Ok(url) => Ok(Json(SignInAddress { url })),
-        Err(_) => {
-            let message = "this server does not say where to sign in, or too many sign-ins are waiting: the log of this \
-                           server has the details";
-            Err(ApiError::new(StatusCode::BAD_GATEWAY, "no_sign_in", message))
-        }
+        Ok(Ok(url)) => Ok(Json(SignInAddress { url })),
+        Ok(Err(reason)) => Err(ApiError::new(StatusCode::BAD_GATEWAY, "no_sign_in", reason)),
+        Err(error) => Err(ApiError::internal("begin a sign-in", error)),
     }
+}
+
+/// The address at which a sign-in continues, or the reason why it cannot begin. The first is told.
+type Begun = Mutex<Option<oneshot::Sender<Result<String, String>>>>;
+
+fn tell(begun: &Begun, address: Result<String, String>) {
+    if let Some(sender) = begun.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        let _ = sender.send(address);
+    }
+}
+
+/// The `state` in an address.
+fn state_of(url: &Url) -> Option<String> {
+    url.query_pairs().find(|(name, _)| name == "state").map(|(_, state)| state.into_owned())
 }
 
 /// Sign out of an MCP server
