@@ -57,10 +57,15 @@ for (const tab of tabs) {
 }
 assert.deepEqual(counts(), [0, 0, 0, 0, 0, 0, 0], 'streams at the end');
 
-// All of them in view, as windows beside each other: each can still send a message.
+// A message can be sent in each of them, and the next one shows it.
+for (const tab of tabs) await show(tab, false);
 for (const [index, tab] of tabs.entries()) {
-  await ask(tab, `[script:echo] window ${index}`);
-  await tab.locator('.answer', { hasText: `window ${index}` }).waitFor();
-  await ended(tab);
+  await show(tab, true);
+  if (index > 0) await tab.locator('.answer', { hasText: `tab ${index - 1}` }).waitFor();
+  await tab.getByRole('button', { name: 'Send', exact: true }).waitFor();
+  await ask(tab, `[script:echo] tab ${index}`);
+  await tab.locator('.answer', { hasText: `tab ${index}` }).waitFor();
+  await tab.getByRole('button', { name: 'Send', exact: true }).waitFor();
+  await show(tab, false);
 }
 await finish();
