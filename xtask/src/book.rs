@@ -39,12 +39,13 @@ pub(crate) fn build() -> Result<()> {
 /// Copies everything that the book has to `source`.
 fn assemble(root: &Path, source: &Path) -> Result<()> {
     fs::create_dir_all(source).with_context(|| format!("cannot create {}", source.display()))?;
-    let folder = root.join(BOOK);
-    for entry in fs::read_dir(&folder).with_context(|| format!("cannot list {}", folder.display()))? {
-        let path = entry.with_context(|| format!("cannot list {}", folder.display()))?.path();
-        let is_page = path.extension().is_some_and(|extension| extension == "md");
-        if let Some(name) = path.file_name().filter(|_| path.is_file() && !is_page) {
-            fs::copy(&path, source.join(name)).with_context(|| format!("cannot copy {}", path.display()))?;
+    for folder in [root.join(BOOK), root.join(BOOK).join("pictures")] {
+        for entry in fs::read_dir(&folder).with_context(|| format!("cannot list {}", folder.display()))? {
+            let path = entry.with_context(|| format!("cannot list {}", folder.display()))?.path();
+            let is_left_out = path.extension().is_some_and(|extension| extension == "md" || extension == "mjs");
+            if let Some(name) = path.file_name().filter(|_| path.is_file() && !is_left_out) {
+                fs::copy(&path, source.join(name)).with_context(|| format!("cannot copy {}", path.display()))?;
+            }
         }
     }
     for document in documents(root)? {
@@ -101,5 +102,9 @@ mod tests {
             assert!(source.path().join(link.address).is_file(), "{}", link.address);
         }
         assert!(source.path().join("book.toml").is_file());
+        let page = fs::read_to_string(source.path().join("page.md")).unwrap();
+        let pictures: Vec<&str> = page.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect();
+        let pictures: Vec<&&str> = pictures.iter().filter(|address| address.ends_with(".webp")).collect();
+        assert!(pictures.len() > 2 && pictures.iter().all(|name| source.path().join(name).is_file()), "{pictures:?}");
     }
 }
