@@ -104,7 +104,7 @@ mod tests {
         assert!(source.path().join("book.toml").is_file());
         let page = fs::read_to_string(source.path().join("page.md")).unwrap();
         let pictures: Vec<&str> = page.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect();
-        let pictures: Vec<&&str> = pictures.iter().filter(|address| address.ends_with(".webp")).collect();
+        let pictures: Vec<&&str> = pictures.iter().filter(|address| address.contains(".webp")).collect();
         assert!(pictures.len() > 2 && pictures.iter().all(|name| source.path().join(name).is_file()), "{pictures:?}");
     }
 }
