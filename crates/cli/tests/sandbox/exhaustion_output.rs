@@ -110,7 +110,7 @@ fn unread_output_does_not_keep_code_running(who: As) {
     let coracle = Coracle::new(who);
     let mut command = coracle.command();
     let code = "open('/workspace/begun', 'w').close()\nwhile True: print('x' * 1_000_000)";
-    command.args(["exec", "--timeout", "1", "-c", code]);
+    command.args(["exec", "--timeout", "1", "-c", code, "--workspace"]).arg(coracle.workspace());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let wait_until = |what: &str, happened: &dyn Fn() -> bool| {
         let begun = Instant::now();

@@ -26,7 +26,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(begin, end)).routes(routes!(callback))
 }
 
-/// Where to sign in
+/// Address of a sign-in
 #[derive(Debug, Serialize, ToSchema)]
 struct SignInAddress {
     /// Address to open in a browser in which you are signed in to this server; valid for 5 minutes

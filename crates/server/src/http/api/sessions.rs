@@ -154,7 +154,7 @@ async fn remove(State(app): State<App>, Caller(user): Caller, At(handle): At<Str
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// How to replay a session
+/// Options of a replay
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct ReplayOptions {

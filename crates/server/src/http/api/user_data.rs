@@ -40,7 +40,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(delete))
 }
 
-/// What a user has used, and how much may be used
+/// Usage of a user, with its limits
 #[derive(Debug, Serialize, ToSchema)]
 struct Usage {
     /// Tokens of models that the operator pays for
