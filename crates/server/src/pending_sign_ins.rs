@@ -100,6 +100,7 @@ mod tests {
         assert!(pending.take("bob0", &user("bob")).is_some() && pending.take("bob0", &user("bob")).is_none());
         pending.forget("ann0");
         assert!(pending.take("ann0", &user("ann")).is_none());
+        assert!(add("bob4", "bob"));
         assert!(
             (0..MAX_OF_ALL).filter(|number| add(&format!("x{number}"), &format!("user{number}"))).count() < MAX_OF_ALL
         );

@@ -76,13 +76,13 @@ fn users_sign_in_to_servers_for_themselves() {
     assert!(callback.starts_with("/api/oauth/callback?"), "{callback}");
     // Somebody else, who followed the link, cannot complete it, and nobody without a session can.
     let stolen = bob.get(&callback);
-    assert!(stolen.status == 400 && stolen.text().contains("begun by somebody else"), "{}", stolen.text());
+    assert!(stolen.status == 409 && stolen.text().contains("begun by somebody else"), "{}", stolen.text());
     assert_eq!(Client::new(site.address(), "").get(&callback).status, 401);
     assert_eq!((token(&ann), token(&bob)), (None, None));
     let done = ann.get(&callback);
     assert!(done.status == 200 && done.text().contains("signed in to guarded"), "{}", done.text());
     let own = token(&ann).unwrap();
-    assert_eq!((token(&bob), ann.get(&callback).status), (None, 400), "the callback works once");
+    assert_eq!((token(&bob), ann.get(&callback).status), (None, 409), "the callback works once");
 
     let theirs = bob.get(&guarded.authorized(&site, begin(&bob).as_str().unwrap()));
     assert_eq!(theirs.status, 200, "{}", theirs.text());
@@ -100,9 +100,9 @@ fn sign_ins_that_are_refused_or_impossible_say_so() {
     let callback = guarded.authorized(&site, begin(&ann).as_str().unwrap());
     let (_, state) = callback.split_once("state=").unwrap();
     let refused = ann.get(&format!("/api/oauth/callback?error=access_denied&state={state}"));
-    assert!(refused.status == 400 && refused.text().contains("access_denied"), "{}", refused.text());
+    assert!(refused.status == 409 && refused.text().contains("access_denied"), "{}", refused.text());
     let forged = ann.get(&format!("{}x", guarded.authorized(&site, begin(&ann).as_str().unwrap())));
-    assert_eq!(forged.status, 400, "{}", forged.text());
+    assert_eq!(forged.status, 409, "{}", forged.text());
     assert_eq!(token(&ann), None);
     assert_eq!(ann.post("/api/servers/nobody/sign-in", &json!({})).status, 404);
     drop(guarded);

@@ -171,7 +171,7 @@ pub(crate) fn signed_in_to(server: &str) -> Response {
 /// Page in a window that was opened to sign in to an MCP server, if that failed.
 pub(crate) fn not_signed_in_to_server(problem: &str) -> Response {
     let body = "<p>You can close this window and begin again.</p>";
-    page(StatusCode::BAD_REQUEST, "Not signed in", Some(problem), body)
+    page(StatusCode::CONFLICT, "Not signed in", Some(problem), body)
 }
 
 /// Page for a failed sign-in.

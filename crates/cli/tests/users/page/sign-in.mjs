@@ -24,4 +24,4 @@ await page.getByRole('button', { name: 'Sign out of guarded' }).click();
 await page.getByRole('button', { name: 'Sign in to guarded' }).waitFor();
 await page.getByRole('button', { name: 'Check connection to guarded' }).click();
 await page.getByText(/requires a sign-in/).first().waitFor();
-await finish(/status of 400/);
+await finish(/status of 409/);

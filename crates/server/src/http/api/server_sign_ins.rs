@@ -142,7 +142,7 @@ struct Arrival {
     get, path = "/api/oauth/callback", operation_id = "complete_sign_in", tag = "servers", params(Arrival),
     responses(
         (status = 200, content_type = "text/html", description = "Page that says that the user is signed in"),
-        (status = 400, content_type = "text/html", description = "Page that says why the user is not"),
+        (status = 409, content_type = "text/html", description = "Page that says why the user is not"),
         Refusals
     )
 )]
