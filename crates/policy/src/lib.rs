@@ -4,8 +4,9 @@
 //! operator's [`Rules`], and a default for tools that no rule matches.
 //!
 //! Invariants: no answer overrides a rule that denies. A remembered answer applies to one user, one tool, and the
-//! definition of the tool that the person saw; users' own restrictions apply to every definition. If there is no one to ask, the answer is no. A [`Doubt`] about a call is
-//! always put to a person: neither a rule nor an earlier answer settles it, and its answer settles nothing else.
+//! definition of the tool that the person saw; users' own restrictions apply to every definition. If there is no one to
+//! ask, the answer is no. A [`Doubt`] about a call is always put to a person: neither a rule nor an earlier answer settles
+//! it, and its answer settles nothing else.
 //!
 //! The default depends on what a server *claims* about its tools, so a server that lies about them is not asked about.
 //! For a server that is not trusted, add a rule: `"server.*": ask`.

@@ -14,8 +14,8 @@ use zip::{DateTime, ZipWriter};
 const PAGE: usize = 100;
 /// Number of open files that wait to be written. If there are more, opening waits.
 const AHEAD: usize = 4;
-/// Size from which an entry needs the format for large files. What is added to the size leaves room for incompressible
-/// content.
+/// Size from which an entry uses the format for large files. It is below the limit of the usual format, because content
+/// that cannot be compressed becomes larger.
 const LARGE: u64 = u32::MAX as u64 - (1 << 24);
 
 /// Why an archive is not complete.
