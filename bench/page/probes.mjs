@@ -46,7 +46,7 @@ export async function loadAll() {
         observer.disconnect();
         resolve();
       });
-      observer.observe(messages, { childList: true });
+      observer.observe(messages, { childList: true, subtree: true });
       button().click();
     });
     await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));

@@ -108,12 +108,13 @@ async function makeAll(server) {
     }
     await tab.setViewportSize({ width: 390, height: 844 });
     await make('phone');
-    await tab.setViewportSize(WIDE);
+    await tab.setViewportSize(TALL);
     await tab.emulateMedia({ colorScheme: 'light' });
     await tab.goto(`${server.base}/#/tools/shop/list_orders`);
     await tab.getByRole('button', { name: 'Call the tool' }).click();
     await tab.getByText('24 of 24 rows').waitFor();
     await make('tools');
+    await tab.setViewportSize(WIDE);
     await tab.goto(`${server.base}/#/files`);
     await tab.getByRole('link', { name: /orders\.svg/ }).first().click();
     await tab.getByRole('img', { name: /orders\.svg/ }).waitFor();

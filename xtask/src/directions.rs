@@ -26,11 +26,13 @@ struct Row {
 }
 
 const BELOW_ENGINE: &[&str] = &[
+    "coracle-audit",
     "coracle-sandbox",
     "coracle-upstream",
     "coracle-catalog",
     "coracle-privacy",
     "coracle-policy",
+    "coracle-guardrails",
     "coracle-store",
     "coracle-protocol",
     "coracle-types",
@@ -67,6 +69,7 @@ const TABLE: &[Row] = &[
             "coracle-upstream",
             "coracle-catalog",
             "coracle-policy",
+            "coracle-privacy",
             "coracle-store",
             "coracle-types",
         ]),
@@ -76,6 +79,7 @@ const TABLE: &[Row] = &[
         name: "coracle-server",
         ours: Ours::These(&[
             "coracle-accounts",
+            "coracle-audit",
             "coracle-runs",
             "coracle-agent",
             "coracle-models",
@@ -98,7 +102,7 @@ const TABLE: &[Row] = &[
     Row { name: "coracle-page", ours: Ours::These(&[]), theirs: Theirs::Only(&["flate2", "hex", "sha2"]) },
     Row {
         name: "coracle-accounts",
-        ours: Ours::These(STORE_AND_TYPES),
+        ours: Ours::These(&["coracle-audit", "coracle-store", "coracle-types"]),
         theirs: Theirs::Without(&["axum", "hyper", "reqwest"]),
     },
     Row {
@@ -141,7 +145,14 @@ const TABLE: &[Row] = &[
     Row { name: "coracle-upstream", ours: Ours::These(STORE_AND_TYPES), theirs: Theirs::Any },
     Row { name: "coracle-catalog", ours: Ours::These(STORE_AND_TYPES), theirs: Theirs::Any },
     Row { name: "coracle-privacy", ours: Ours::These(STORE_AND_TYPES), theirs: Theirs::Any },
+    // Below everything that records something.
+    Row {
+        name: "coracle-audit",
+        ours: Ours::These(STORE_AND_TYPES),
+        theirs: Theirs::Without(&["axum", "hyper", "reqwest", "sqlx"]),
+    },
     Row { name: "coracle-policy", ours: Ours::These(STORE_AND_TYPES), theirs: Theirs::Any },
+    Row { name: "coracle-guardrails", ours: Ours::These(&["coracle-types"]), theirs: Theirs::Any },
     Row { name: "coracle-guest", ours: Ours::These(&["coracle-protocol", "coracle-types"]), theirs: Theirs::Any },
     Row { name: "coracle-protocol", ours: Ours::These(&["coracle-types"]), theirs: Theirs::Any },
     Row { name: "coracle-store", ours: Ours::These(&["coracle-types"]), theirs: Theirs::Any },

@@ -1,4 +1,5 @@
 use crate::passwords::{MAX_PASSWORD_BYTES, MIN_PASSWORD_CHARS};
+use coracle_audit::AuditError;
 use coracle_store::StoreError;
 use coracle_types::UserId;
 use std::time::Duration;
@@ -33,6 +34,9 @@ pub enum AccountError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The change cannot be recorded, and was not made.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
     /// The system failed, for example to provide random numbers.
     #[error("{0}")]
     Machine(String),
@@ -50,6 +54,7 @@ impl AccountError {
             Self::ShortPassword | Self::LongPassword => "invalid_password",
             Self::Key(_) => "invalid_key",
             Self::Store(error) => error.code(),
+            Self::Audit(error) => error.code(),
             Self::Machine(_) => "internal",
         }
     }

@@ -14,6 +14,7 @@ mod error;
 mod names;
 mod passwords;
 mod people;
+mod trail;
 
 pub use credentials::{is_good, is_key, random_token};
 pub use error::{AccountError, SignInError};

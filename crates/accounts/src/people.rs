@@ -3,6 +3,8 @@ use crate::credentials::{KEY_PREFIX, is_good, random_token};
 use crate::error::{AccountError, SignInError};
 use crate::names::{foreign_names, is_local_user, user_name};
 use crate::passwords::{MAX_PASSWORD_BYTES, MIN_PASSWORD_CHARS, Passwords};
+use crate::trail::Trail;
+use coracle_audit::{AccountChange, AuditLog, Event, SignInMethod};
 use coracle_store::{
     ApiKey, Belongings, BrowserSession, ForeignIdentity, KeyScope, Renamed, Role, SignInLink, Store, TokenDigest, User,
 };
@@ -48,6 +50,7 @@ pub struct People {
     workspaces: Option<Arc<Path>>,
     passwords: Arc<Passwords>,
     attempts: Arc<Attempts>,
+    trail: Trail,
 }
 
 impl fmt::Debug for People {
@@ -59,13 +62,50 @@ impl fmt::Debug for People {
 impl People {
     /// Accounts in this store.
     pub fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, workspaces: None, passwords: Arc::default(), attempts: Arc::default() }
+        Self { store, workspaces: None, passwords: Arc::default(), attempts: Arc::default(), trail: Trail::default() }
     }
 
     /// Sets the folder of the users' workspaces.
     #[must_use]
     pub fn with_workspaces(self, workspaces: &Path) -> Self {
         Self { workspaces: Some(workspaces.into()), ..self }
+    }
+
+    /// Records sign-ins and changes in an audit log.
+    #[must_use]
+    pub fn with_audit(self, log: Arc<dyn AuditLog>) -> Self {
+        Self { trail: self.trail.with_log(log), ..self }
+    }
+
+    /// The same accounts, for a person whose changes are recorded as theirs. Without this, they are the operator's.
+    #[must_use]
+    pub fn by(&self, user: &UserId) -> Self {
+        Self { trail: self.trail.by(user), ..self.clone() }
+    }
+
+    /// The audit log, if there is one.
+    pub fn audit_log(&self) -> Option<&Arc<dyn AuditLog>> {
+        self.trail.log()
+    }
+
+    /// Records a change before it is made. If this fails, it must not be made.
+    pub async fn record(&self, event: Event) -> Result<(), AccountError> {
+        self.trail.before(event).await
+    }
+
+    /// Records that an account was deleted with everything that belongs to it.
+    pub fn record_removal(&self, name: &UserId) {
+        self.trail.after_account(name, AccountChange::Removed);
+    }
+
+    /// Records that somebody signed in in a way that this crate does not know.
+    pub fn record_sign_in(&self, user: &UserId, method: SignInMethod, from: Option<IpAddr>) {
+        self.trail.signed_in(user, method, from);
+    }
+
+    /// Records that somebody could not sign in in a way that this crate does not know.
+    pub fn record_failed_sign_in(&self, method: SignInMethod, from: Option<IpAddr>, reason: &'static str) {
+        self.trail.sign_in_failed(None, method, from, reason);
     }
 
     /// Whether a workspace or anything in the store belongs to this name.
@@ -78,6 +118,8 @@ impl People {
     /// Renames a user, with everything in the store. The caller moves the workspace. Data of the local user may include
     /// credentials of the operator, which stay behind.
     pub async fn rename(&self, from: &UserId, to: &UserId) -> Result<(), AccountError> {
+        self.trail.before_account(from, AccountChange::Renamed).await?;
+        self.trail.before_account(to, AccountChange::RenamedTo).await?;
         let belongings = if is_local_user(from) { Belongings::WithoutSecrets } else { Belongings::All };
         match self.store.rename_user(from, to, belongings).await? {
             Renamed::Done => Ok(()),
@@ -101,7 +143,19 @@ impl People {
         if let Some(password) = password {
             user.password = Some(self.hash(password).await?);
         }
+        if self.store.user(&user.id).await?.is_some() {
+            return Err(AccountError::Taken(user.id));
+        }
+        self.record_new(&user).await?;
         if self.store.add_user(&user).await? { Ok(user) } else { Err(AccountError::Taken(user.id)) }
+    }
+
+    async fn record_new(&self, user: &User) -> Result<(), AccountError> {
+        self.trail.before_account(&user.id, AccountChange::Added).await?;
+        if user.role == Role::Admin {
+            self.trail.before_account(&user.id, AccountChange::Admin).await?;
+        }
+        Ok(())
     }
 
     /// Adds a user of an OpenID provider under a free name.
@@ -120,6 +174,7 @@ impl People {
             }
             let (foreign, display_name) = (Some(foreign.clone()), display_name.clone());
             let user = User { display_name, foreign, ..User::new(name, Role::User, SystemTime::now()) };
+            self.record_new(&user).await?;
             if self.store.add_user(&user).await? {
                 return Ok(user);
             }
@@ -149,21 +204,36 @@ impl People {
     /// Sets a password and ends all sessions of the user.
     pub async fn set_password(&self, name: &UserId, password: &Secret) -> Result<(), AccountError> {
         let hash = self.hash(password).await?;
+        self.find(name).await?;
+        self.trail.before_account(name, AccountChange::Password).await?;
         changed(name, self.store.set_password(name, Some(&hash)).await?)
     }
 
     /// Disables or enables a user.
     pub async fn set_disabled(&self, name: &UserId, disabled: bool) -> Result<(), AccountError> {
-        changed(name, self.store.set_disabled(name, disabled).await?)
+        if !disabled {
+            self.find(name).await?;
+            self.trail.before_account(name, AccountChange::Enabled).await?;
+        }
+        changed(name, self.store.set_disabled(name, disabled).await?)?;
+        if disabled {
+            self.trail.after_account(name, AccountChange::Disabled);
+        }
+        Ok(())
     }
 
     /// Deletes a user and all of their data in the store.
     pub async fn remove(&self, name: &UserId) -> Result<(), AccountError> {
-        changed(name, self.store.delete_user(name).await?)
+        changed(name, self.store.delete_user(name).await?)?;
+        self.record_removal(name);
+        Ok(())
     }
 
     /// Changes the role of a user.
     pub async fn set_role(&self, name: &UserId, role: Role) -> Result<(), AccountError> {
+        self.find(name).await?;
+        let change = if role == Role::Admin { AccountChange::Admin } else { AccountChange::User };
+        self.trail.before_account(name, change).await?;
         changed(name, self.store.set_role(name, role).await?)
     }
 
@@ -180,6 +250,7 @@ impl People {
     /// Creates a one-time sign-in link and returns its token.
     pub async fn link(&self, name: &UserId) -> Result<Secret, AccountError> {
         let user = self.find(name).await?;
+        self.trail.before_account(&user.id, AccountChange::Link).await?;
         let token = random_token()?;
         let digest = TokenDigest::of(token.expose());
         let link = SignInLink { digest, user: user.id.clone(), expires_at: SystemTime::now() + LINK_LIFETIME };
@@ -238,6 +309,7 @@ impl People {
             revoked_at: None,
             made_by,
         };
+        self.trail.before_key(&key.id, &key.user).await?;
         if self.store.add_key(&key).await? {
             return Ok((key, secret));
         }
@@ -254,42 +326,61 @@ impl People {
 
     /// Revokes a key, if it belongs to `owner` or `owner` is `None`. Returns whether there was such a key.
     pub async fn revoke_key(&self, owner: Option<&UserId>, id: &str) -> Result<bool, AccountError> {
-        Ok(self.store.revoke_key(owner, id, SystemTime::now()).await?)
+        let is_revoked = self.store.revoke_key(owner, id, SystemTime::now()).await?;
+        if is_revoked {
+            self.trail.after_key(id, owner);
+        }
+        Ok(is_revoked)
     }
 
     /// Authenticates a user by name and password. Takes equally long for unknown users.
     pub async fn by_password(&self, name: &str, password: &Secret, from: IpAddr) -> Result<User, SignInError> {
-        let attempt = self.attempts.begin(name, from).map_err(|TooMany(wait)| SignInError::TooMany(wait))?;
+        let method = SignInMethod::Password;
+        let attempt = self.attempts.begin(name, from).map_err(|TooMany(wait)| {
+            self.trail.sign_in_failed(None, method, Some(from), "too_many");
+            SignInError::TooMany(wait)
+        })?;
         let user = match user_name(name) {
             Ok(name) => self.store.user(&name).await.map_err(AccountError::from)?,
             Err(_) => None,
         };
+        let known = user.as_ref().map(|user| user.id.clone());
         let hash = user.as_ref().and_then(|user| user.password.clone());
         let is_right = if password.expose().len() <= MAX_PASSWORD_BYTES {
             self.passwords.verify(password.clone(), hash).await.map_err(|_| SignInError::Busy)?
         } else {
             false
         };
-        match user.filter(|user| is_right && may_sign_in(user)) {
-            Some(user) => {
-                attempt.succeeded();
-                Ok(user)
-            }
-            None => Err(SignInError::Wrong),
+        if let Some(user) = user.filter(|user| is_right && may_sign_in(user)) {
+            attempt.succeeded();
+            self.trail.signed_in(&user.id, method, Some(from));
+            Ok(user)
+        } else {
+            self.trail.sign_in_failed(known.as_ref(), method, Some(from), "wrong");
+            Err(SignInError::Wrong)
         }
     }
 
     /// Authenticates a user by a sign-in link, which cannot be used again.
     pub async fn by_link(&self, token: &str, from: IpAddr) -> Result<User, SignInError> {
-        let attempt = self.attempts.begin("", from).map_err(|TooMany(wait)| SignInError::TooMany(wait))?;
+        let method = SignInMethod::Link;
+        let failed = |reason| self.trail.sign_in_failed(None, method, Some(from), reason);
+        let attempt = self.attempts.begin("", from).map_err(|TooMany(wait)| {
+            failed("too_many");
+            SignInError::TooMany(wait)
+        })?;
         let digest = TokenDigest::of(token);
         let name = self.store.use_link(&digest, SystemTime::now()).await.map_err(AccountError::from)?;
         let user = match name {
             Some(name) => self.store.user(&name).await.map_err(AccountError::from)?,
             None => None,
         };
-        let user = user.filter(may_sign_in).ok_or(SignInError::Wrong)?;
+        let Some(user) = user.filter(may_sign_in) else {
+            failed("wrong");
+            return Err(SignInError::Wrong);
+        };
         attempt.succeeded();
+        self.trail.signed_in(&user.id, method, Some(from));
         Ok(user)
     }
 
@@ -342,13 +433,22 @@ impl People {
 
     /// Finds the user of a key, if the key is valid.
     pub async fn by_key(&self, token: &str) -> Result<Option<(User, ApiKey)>, AccountError> {
-        let Some(key) = self.store.key(&TokenDigest::of(token)).await? else { return Ok(None) };
+        let method = SignInMethod::Key;
+        let Some(key) = self.store.key(&TokenDigest::of(token)).await? else {
+            self.trail.sign_in_failed(None, method, None, "unknown");
+            return Ok(None);
+        };
         let now = SystemTime::now();
         if !is_good(&key, now) {
+            self.trail.sign_in_failed(Some(&key.user), method, None, "expired_or_revoked");
             return Ok(None);
         }
-        let Some(user) = self.store.user(&key.user).await?.filter(may_sign_in) else { return Ok(None) };
+        let Some(user) = self.store.user(&key.user).await?.filter(may_sign_in) else {
+            self.trail.sign_in_failed(Some(&key.user), method, None, "disabled");
+            return Ok(None);
+        };
         if is_news(key.last_used, now) {
+            self.trail.signed_in(&user.id, method, None);
             self.store.key_used(&key.digest, now).await?;
         }
         self.note(&user, now).await?;

@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Maximum number of messages that wait for the next step.
 const MAX_STEERING: usize = 32;
+/// Maximum size of all of them, in bytes.
+const MAX_STEERING_BYTES: usize = 64 << 20;
 
 /// Messages of the user for a run that is under way. The model gets them before its next answer. Cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -23,7 +25,7 @@ struct State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotSteered {
     /// Too many messages wait for the next step.
-    #[error("too many messages are waiting: the maximum is {MAX_STEERING}")]
+    #[error("too many messages are waiting: the maximum is {MAX_STEERING}, with {MAX_STEERING_BYTES} bytes in all")]
     TooMany,
     /// The run has ended.
     #[error("the run has ended")]
@@ -37,7 +39,8 @@ impl Steering {
         if state.is_over {
             return Err(NotSteered::Ended);
         }
-        if state.waiting.len() >= MAX_STEERING {
+        let bytes: usize = state.waiting.iter().chain([&parts]).flatten().map(size).sum();
+        if state.waiting.len() >= MAX_STEERING || bytes > MAX_STEERING_BYTES {
             return Err(NotSteered::TooMany);
         }
         state.waiting.push_back(parts);
@@ -65,5 +68,14 @@ impl Steering {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The size of a part in bytes.
+fn size(part: &Part) -> usize {
+    match part {
+        Part::Text { text } => text.len(),
+        Part::Image { mime, data } => mime.len() + data.len(),
+        Part::ImageUrl { url } => url.len(),
     }
 }

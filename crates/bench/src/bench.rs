@@ -1,7 +1,7 @@
 use crate::outcome::Outcome;
 use crate::setup::{OwnTools, Setup};
 use crate::tools::{BASELINE, Baseline};
-use crate::{agent, sandbox, search, server, tokens, tools};
+use crate::{agent, pii, sandbox, search, server, tokens, tools};
 use anyhow::Context;
 use clap::{Args, Subcommand};
 
@@ -27,6 +27,8 @@ enum What {
     Server(server::ServerArguments),
     /// Measure the agent: the time to the first text of many conversations at once, beside the model server alone.
     Agent(agent::AgentArguments),
+    /// Measure how well and how fast personal data is found, beside Presidio.
+    Pii(pii::PiiArguments),
     /// Run a server of the bare protocol library, as the baseline for `bench tools`.
     #[command(name = BASELINE, hide = true)]
     Baseline,
@@ -41,6 +43,7 @@ pub async fn run(arguments: BenchArguments, setup: Setup, own_tools: OwnTools) -
         What::Tokens(arguments) => Box::pin(tokens::run(arguments, own_tools)).await,
         What::Server(arguments) => Box::pin(server::run(arguments)).await,
         What::Agent(arguments) => Box::pin(agent::run(arguments)).await,
+        What::Pii(arguments) => Box::pin(pii::run(arguments)).await,
         What::Baseline => {
             Baseline.over_stdio().await.context("cannot serve")?;
             Ok(Outcome::from(String::new()))

@@ -1,12 +1,13 @@
 //! The benchmarks of `coracle bench`: measures Coracle, its peers and the floor in one run.
 //!
 //! Start at [`run`]. Each benchmark is a module with its arguments: `sandbox.rs` is `bench sandbox`, `tools.rs` is
-//! `bench tools`, `search.rs` is `bench search`, `tokens.rs` is `bench tokens`, and `server.rs` is `bench server`.
+//! `bench tools`, `search.rs` is `bench search`, `tokens.rs` is `bench tokens`, `server.rs` is `bench server`, and
+//! `pii.rs` is `bench pii`.
 //! `timing.rs` and `process_tree.rs` measure times and memory, also for `coracle doctor`.
 //!
 //! Invariants: rows are measured in turns, so that noise affects them equally. What cannot be measured on this machine
 //! is skipped with a reason. All files are in temporary folders, and nothing is left running. Peers are never installed
-//! or downloaded. The crate is part of a program: it has the arguments of its command, and `anyhow` for errors, because
+//! or downloaded, except Presidio by `bench pii --presidio`. The crate is part of a program: it has the arguments of its command, and `anyhow` for errors, because
 //! they are only printed.
 
 mod agent;
@@ -16,6 +17,7 @@ mod bench;
 mod input_error;
 mod outcome;
 mod peers;
+mod pii;
 mod process_tree;
 mod program;
 mod sandbox;

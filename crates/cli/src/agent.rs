@@ -4,7 +4,7 @@ mod choice;
 mod ended;
 mod progress;
 
-use crate::frontend::{FrontendArguments, Serving};
+use crate::frontend::{FrontendArguments, ServerSet, Serving};
 use crate::output::quoted;
 use crate::terminal::Terminal;
 use anyhow::Context as _;
@@ -14,7 +14,7 @@ use coracle_accounts::People;
 use coracle_agent::{Agent, RunJournal, RunOutcome, RunRequest};
 use coracle_config::Loaded;
 use coracle_models::{ChosenModel, Item, ModelRequest};
-use coracle_server::{AgentOptions, FrontendTools, SelectedTools, within_daily_tokens};
+use coracle_server::{AgentOptions, FrontendTools, SelectedTools, within_daily_tokens, without_personal_data};
 use coracle_store::Store;
 use coracle_types::UserId;
 pub(crate) use ended::{limit_code, problem, report_problem, status};
@@ -59,7 +59,7 @@ impl AgentArguments {
             expose_home: self.expose_home,
             require_full_isolation: false,
         };
-        Serving::start(&frontend, loaded, None).await
+        Serving::start(&frontend, loaded, None, ServerSet::Fixed, "agent").await
     }
 }
 
@@ -121,6 +121,7 @@ impl Worker {
         let ChosenModel { provider, provider_name, model, .. } = &self.chosen;
         let people = People::new(self.store());
         let provider = within_daily_tokens(Arc::clone(provider), &people, &UserId::local(), self.options.daily_tokens);
+        let provider = without_personal_data(provider, &self.serving.engine, &UserId::local());
         let tools = FrontendTools::new(self.serving.frontend.clone(), Arc::new(Terminal::default()));
         let instructions = self.options.instructions(&tools.instructions().await, &selected.instructions);
         let request = ModelRequest { model: model.clone(), instructions, items, ..ModelRequest::default() };

@@ -2,6 +2,7 @@
 
 mod report;
 
+use crate::audit::Audit;
 use crate::output::error_text;
 use crate::python_environment::packages;
 use crate::settings::flag;
@@ -17,7 +18,7 @@ use crate::workspace_folder;
 use anyhow::Context;
 use clap::Args;
 use coracle_config::Loaded;
-use coracle_engine::{CallLogging, Engine, Lasting, Program, Request};
+use coracle_engine::{Access, Audience, CallLogging, Engine, Lasting, Program, Request};
 use coracle_sandbox::ForkedLauncher;
 use coracle_store::{Home, MemoryStore, Store};
 use coracle_types::{Event, ExecutionId, Language, Limits, MAX_SECONDS, OutputStream, SessionId, UserId};
@@ -83,6 +84,10 @@ pub(crate) struct ExecArguments {
     /// its log instead of being repeated. Standard input is not read, unless the file is `-`.
     #[arg(long, value_name = "ID", value_parser = |id: &str| ExecutionId::new(id))]
     resume: Option<ExecutionId>,
+
+    /// Refuse calls of tools that are not marked as read-only.
+    #[arg(long)]
+    read_only: bool,
 
     /// Print the result as one line of JSON instead of streaming the output.
     #[arg(long)]
@@ -191,7 +196,8 @@ async fn execute(
     tokio::spawn(Signals::listen().context("cannot listen for signals")?.cancel(cancel.clone()));
     crate::settings::announce(&loaded);
     // Opening the store takes longer than a small program, so a run that stores nothing does without.
-    let is_kept = arguments.session.is_some() || arguments.resume.is_some() || has_tools(&loaded);
+    let uses_vault = code.as_ref().is_some_and(|code| code.contains("tokenize_pii") || code.contains(" pii"));
+    let is_kept = arguments.session.is_some() || arguments.resume.is_some() || has_tools(&loaded) || uses_vault;
     let store: Arc<dyn Store> = if is_kept {
         store().await?
     } else {
@@ -201,7 +207,8 @@ async fn execute(
     };
     let purpose = if arguments.own_servers { Purpose::CommandAlone } else { Purpose::Command };
     let toolbox = toolbox_if_any(&loaded, &store, Map::new(), purpose)?;
-    let engine = engine(settings, native_for_one(&sandboxes, launcher)?, store, toolbox.clone())?;
+    let audit = Audit::new(&loaded, is_kept.then_some(&store))?;
+    let engine = engine(settings, audit.log(), native_for_one(&sandboxes, launcher)?, store, toolbox.clone())?;
     if !is_kept {
         let open = || -> Pin<Box<dyn Future<Output = _> + Send>> { Box::pin(lasting_store()) };
         engine.keep_artifacts_in(Lasting::new(Box::new(open)));
@@ -217,8 +224,10 @@ async fn execute(
     let places = Places { artifacts, own_workspace: workspace.is_none() };
     request.workspace = workspace;
     request.limits = limits;
+    request.access = if arguments.read_only { Access::ReadOnly } else { Access::Any };
     request.cancel = cancel;
     request.approver = Arc::new(Terminal::default());
+    request.audience = Audience::Person;
     let (events, listener) = mpsc::channel(EVENTS_AHEAD);
     // With --json nothing is streamed, but a terminal shows what the command waits for.
     let is_streamed = !arguments.json;

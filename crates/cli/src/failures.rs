@@ -49,10 +49,6 @@ impl Remembering {
     pub(crate) fn new(upstream: Upstream, memory: Memory) -> anyhow::Result<Self> {
         Ok(Self { upstream, folder: folder()?, memory, begun: SystemTime::now() })
     }
-
-    fn spec(&self, server: &ServerName) -> Option<&ServerSpec> {
-        self.upstream.servers().into_iter().find(|spec| spec.name == *server)
-    }
 }
 
 fn folder() -> anyhow::Result<PathBuf> {
@@ -87,8 +83,12 @@ fn keep(folder: &Path, spec: &ServerSpec, reason: &str) -> std::io::Result<()> {
 
 #[async_trait]
 impl Servers for Remembering {
-    fn servers(&self) -> Vec<&ServerSpec> {
+    fn servers(&self) -> Vec<Arc<ServerSpec>> {
         self.upstream.servers()
+    }
+
+    fn server(&self, name: &ServerName) -> Option<Arc<ServerSpec>> {
+        self.upstream.server(name)
     }
 
     fn changes(&self) -> broadcast::Receiver<Change> {
@@ -100,9 +100,9 @@ impl Servers for Remembering {
     }
 
     async fn tools(&self, user: &UserId, server: &ServerName) -> Result<Arc<ToolList>, UpstreamError> {
-        let Some(spec) = self.spec(server) else { return self.upstream.tools(user, server).await };
+        let Some(spec) = self.server(server) else { return self.upstream.tools(user, server).await };
         if self.memory == Memory::Used
-            && let Some((reason, age)) = recent_in(&self.folder, spec)
+            && let Some((reason, age)) = recent_in(&self.folder, &spec)
             && SystemTime::now().checked_sub(age).is_some_and(|failed| failed < self.begun)
         {
             let reason = format!("the server failed to start {} s ago and is not retried yet: {reason}", age.as_secs());
@@ -114,10 +114,10 @@ impl Servers for Remembering {
         match &listed {
             Ok(_) => {
                 // Usually there is no such file.
-                let _ = fs::remove_file(file(&self.folder, spec));
+                let _ = fs::remove_file(file(&self.folder, &spec));
             }
             Err(UpstreamError::Unavailable { reason, retry_in: None, .. }) if begun.elapsed() > WORTH_KEEPING => {
-                if let Err(error) = keep(&self.folder, spec, reason) {
+                if let Err(error) = keep(&self.folder, &spec, reason) {
                     tracing::debug!(%server, %error, "cannot store the failure");
                 }
             }

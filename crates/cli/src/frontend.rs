@@ -1,9 +1,10 @@
 //! Code shared by `coracle mcp` and `coracle up`: a long-running engine and its front end.
 
+use crate::audit::Audit;
 use crate::python_environment::packages;
 use crate::settings::flag;
 use crate::status::Mistake;
-use crate::wiring::{Purpose, Sandboxes, check, engine, folders, native_with_first, store, toolbox_if_any};
+use crate::wiring::{Purpose, Sandboxes, check, engine, folders, native_with_first, store, toolbox, toolbox_if_any};
 use crate::workspace_folder;
 use clap::Args;
 use coracle_config::{Flag, Loaded};
@@ -63,21 +64,31 @@ fn clients_may_be_asked() -> Map<String, Value> {
     kinds.iter().map(|kind| (kind.capability().to_owned(), Value::Object(Map::new()))).collect()
 }
 
+/// Whether servers can be added while the front end runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ServerSet {
+    Fixed,
+    Changeable,
+}
+
 /// Everything that a server runs.
 pub(crate) struct Serving {
     pub(crate) frontend: Frontend,
     pub(crate) engine: Engine,
     pub(crate) toolbox: Option<Arc<Toolbox>>,
     pub(crate) store: Arc<dyn Store>,
+    pub(crate) audit: Audit,
 }
 
 impl Serving {
-    /// Starts the engine and the front end. The first sandboxes come from `launcher`, if there is one. Must be called
+    /// Starts the engine and the front end of a program with this name. The first sandboxes come from `launcher`, if there is one. Must be called
     /// within a runtime.
     pub(crate) async fn start(
         arguments: &FrontendArguments,
         loaded: &Loaded,
         launcher: Option<ForkedLauncher>,
+        servers: ServerSet,
+        program: &'static str,
     ) -> anyhow::Result<Self> {
         let settings = &loaded.settings;
         check(loaded)?;
@@ -106,8 +117,13 @@ impl Serving {
         let may_ask = if profile == Profile::Direct { clients_may_be_asked() } else { Map::new() };
         let backend = native_with_first(&sandboxes, launcher)?;
         let store = store().await?;
-        let toolbox = toolbox_if_any(loaded, &store, may_ask, Purpose::Own)?;
-        let engine = engine(settings, backend, Arc::clone(&store), toolbox.clone())?;
+        let toolbox = match servers {
+            ServerSet::Fixed => toolbox_if_any(loaded, &store, may_ask, Purpose::Own)?,
+            ServerSet::Changeable => Some(toolbox(loaded, Arc::clone(&store), may_ask, Purpose::Own)?),
+        };
+        let audit = Audit::new(loaded, Some(&store))?;
+        audit.begin(program, loaded).await;
+        let engine = engine(settings, audit.log(), backend, Arc::clone(&store), toolbox.clone())?;
         let options = FrontendOptions {
             profile,
             tools: arguments.tools.clone().or_else(|| settings.server.tools.clone()),
@@ -120,7 +136,7 @@ impl Serving {
             let error = anyhow::anyhow!("--tools: there is no tool {}", missing.join(", "));
             Mistake::new(error, Some(format!("there are: {known}")))
         })?;
-        Ok(Self { frontend, engine, toolbox, store })
+        Ok(Self { frontend, engine, toolbox, store, audit })
     }
 
     /// Ends sandboxes and servers, and waits for their end.
@@ -129,5 +145,6 @@ impl Serving {
         if let Some(toolbox) = self.toolbox {
             toolbox.upstream().shutdown().await;
         }
+        self.audit.end().await;
     }
 }

@@ -20,6 +20,7 @@ macro_rules! eprint {
 
 mod agent;
 mod artifacts;
+mod audit;
 mod backup;
 mod bench;
 mod chat;
@@ -31,6 +32,7 @@ mod documents;
 mod exec;
 mod failures;
 mod frontend;
+mod guardrails;
 mod install_method;
 mod installation;
 mod listening;
@@ -40,6 +42,7 @@ mod mcp_demo;
 mod models;
 mod oauth_tokens;
 mod output;
+mod pii;
 mod python_environment;
 mod recursion;
 mod resources;
@@ -111,6 +114,8 @@ enum Command {
     Chat(chat::ChatArguments),
     /// Give the agent a task: a model writes code that calls tools, until the task is done.
     Task(task::TaskArguments),
+    /// Find personal data and secrets in text, and replace them by tokens.
+    Pii(pii::PiiArguments),
     /// List the models that can be used.
     Models(models::ModelsArguments),
     /// Manage users and API keys for `coracle up`.
@@ -127,12 +132,16 @@ enum Command {
     Sessions(sessions::SessionsArguments),
     /// List, open and save files that code wrote to /artifacts.
     Artifacts(artifacts::ArtifactsArguments),
+    /// Show, check and export the audit log.
+    Audit(audit::AuditArguments),
     /// Back up the data folder to one file, even while a server is running.
     Backup(backup::BackupArguments),
     /// Restore the data folder from a backup.
     Restore(backup::RestoreArguments),
     /// List user workspaces and clean up unused ones.
     Workspaces(workspaces::WorkspacesArguments),
+    /// Check code without running it.
+    Guardrails(guardrails::GuardrailsArguments),
     /// Show the settings and their origins.
     Config(config::ConfigArguments),
     /// Test sandbox isolation on this machine and check the data folder.
@@ -196,11 +205,14 @@ fn main() -> ExitCode {
         Command::Env(arguments) => python_environment::run(arguments, config),
         Command::Sessions(arguments) => sessions::run(&arguments, config),
         Command::Artifacts(arguments) => artifacts::run(&arguments, config),
+        Command::Audit(arguments) => audit::run(arguments, config),
+        Command::Pii(arguments) => pii::run(&arguments, config),
         Command::Completions(arguments) => completions::completions(&arguments, Arguments::command()),
         Command::Man(arguments) => completions::man(&arguments, Arguments::command()),
         Command::Backup(arguments) => backup::run(&arguments, config),
         Command::Restore(arguments) => backup::restore(&arguments, config),
         Command::Workspaces(arguments) => workspaces::run(&arguments, config),
+        Command::Guardrails(arguments) => guardrails::run(&arguments, config),
         Command::Config(arguments) => config::run(&arguments, config),
         Command::Doctor(arguments) => doctor::run(&arguments, config),
         Command::Installation(arguments) => installation::run(&arguments, config),

@@ -6,7 +6,7 @@ mod moving;
 mod undo;
 
 use crate::exec::Ahead;
-use crate::frontend::{FrontendArguments, Serving};
+use crate::frontend::{FrontendArguments, ServerSet, Serving};
 use crate::models;
 use crate::settings::{load, warn_of_not_followed};
 use crate::signals::Signals;
@@ -89,8 +89,8 @@ pub(crate) fn run(arguments: &McpArguments, config: Option<&Path>, ahead: Option
     let outcome = runtime.block_on(async {
         let stop = CancellationToken::new();
         let mut signals = Signals::listen().context("cannot listen for signals")?;
-        let serving = Serving::start(&arguments.frontend, &loaded, launcher).await?;
-        let people = People::new(Arc::clone(&serving.store));
+        let serving = Serving::start(&arguments.frontend, &loaded, launcher, ServerSet::Fixed, "mcp").await?;
+        let people = People::new(Arc::clone(&serving.store)).with_audit(serving.audit.log());
         let served = coracle_server::serve_stdio(serving.frontend.clone(), agent, &people, stop.clone());
         tokio::pin!(served);
         let served = tokio::select! {

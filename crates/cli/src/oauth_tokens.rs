@@ -1,7 +1,7 @@
 //! Stores OAuth sign-ins to servers in the store, encrypted.
 
 use async_trait::async_trait;
-use coracle_store::{Owner, Store, StoreError};
+use coracle_store::{Owner, Store, StoreError, sign_in_secret};
 use coracle_types::{Secret, ServerName};
 use coracle_upstream::{Owner as Whose, TokenStore, TokenStoreError};
 use std::sync::Arc;
@@ -16,10 +16,6 @@ fn owner(whose: &Whose) -> Owner {
     }
 }
 
-fn name(server: &ServerName) -> String {
-    format!("oauth:{server}")
-}
-
 fn failed(error: &StoreError) -> TokenStoreError {
     let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
     TokenStoreError(format!("{error}{hint}"))
@@ -28,14 +24,14 @@ fn failed(error: &StoreError) -> TokenStoreError {
 #[async_trait]
 impl TokenStore for StoredTokens {
     async fn load(&self, whose: &Whose, server: &ServerName) -> Result<Option<Secret>, TokenStoreError> {
-        self.0.secret(&owner(whose), &name(server)).await.map_err(|error| failed(&error))
+        self.0.secret(&owner(whose), &sign_in_secret(server)).await.map_err(|error| failed(&error))
     }
 
     async fn save(&self, whose: &Whose, server: &ServerName, tokens: Secret) -> Result<(), TokenStoreError> {
-        self.0.put_secret(&owner(whose), &name(server), &tokens).await.map_err(|error| failed(&error))
+        self.0.put_secret(&owner(whose), &sign_in_secret(server), &tokens).await.map_err(|error| failed(&error))
     }
 
     async fn delete(&self, whose: &Whose, server: &ServerName) -> Result<(), TokenStoreError> {
-        self.0.delete_secret(&owner(whose), &name(server)).await.map(drop).map_err(|error| failed(&error))
+        self.0.delete_secret(&owner(whose), &sign_in_secret(server)).await.map(drop).map_err(|error| failed(&error))
     }
 }

@@ -1,5 +1,6 @@
 //! `coracle sessions`: lists, shows, exports and replays sessions.
 
+use crate::audit::Audit;
 use crate::output::{columns, counted, json, plain, plain_lines};
 use crate::python_environment::packages;
 use crate::settings::load;
@@ -287,7 +288,8 @@ fn replay(user: &UserId, one: &One, files: ReplayFiles, config: Option<&Path>) -
             packages: packages(settings)?,
         };
         let toolbox = toolbox_if_any(&loaded, &store, Map::new(), Purpose::Command)?;
-        let engine = engine(settings, native(&sandboxes)?, store, toolbox.clone())?;
+        let audit = Audit::new(&loaded, Some(&store))?;
+        let engine = engine(settings, audit.log(), native(&sandboxes)?, store, toolbox.clone())?;
         let replayed = engine.replay(user, &session, files, &settings.limits(), &cancel).await;
         engine.shutdown().await;
         if let Some(toolbox) = toolbox {

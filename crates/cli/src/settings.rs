@@ -4,7 +4,7 @@ use crate::output::plain;
 use crate::status::Mistake;
 use crate::variables;
 use anyhow::Context;
-use coracle_config::{ConfigError, Flag, Guardrails, LoadOptions, Loaded, Origin, ServerProblem, WITHOUT_EFFECT, Way};
+use coracle_config::{ConfigError, Flag, LoadOptions, Loaded, Origin, ServerProblem, WITHOUT_EFFECT, Way};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -35,24 +35,11 @@ pub(crate) fn load_from(options: &LoadOptions) -> anyhow::Result<Loaded> {
     Ok(loaded)
 }
 
-/// A key that commands that run code refuse.
-const STRICT_MODE: &str = "guardrails.strict_mode";
-
 /// Warns about settings without effect, except variables that other programs may use.
 pub(crate) fn warn_of_not_followed(loaded: &Loaded) {
-    for key in WITHOUT_EFFECT.iter().chain([&STRICT_MODE]) {
+    for key in WITHOUT_EFFECT {
         let Some(origin) = loaded.origins.get(*key) else { continue };
-        let (guardrails, usual) = (&loaded.settings.guardrails, Guardrails::default());
-        let is_usual = match *key {
-            "guardrails.security_checks" => guardrails.security_checks == usual.security_checks,
-            STRICT_MODE => guardrails.strict_mode == usual.strict_mode,
-            _ => false,
-        };
-        if is_usual {
-            continue;
-        }
         let is_ours = match origin {
-            _ if key.starts_with("guardrails.") => true,
             Origin::Env { name } | Origin::DotEnv { name, .. } => name.starts_with("CORACLE_"),
             Origin::Default | Origin::Flag { .. } => false,
             Origin::File { .. } => true,
@@ -91,7 +78,8 @@ pub(crate) fn variables() -> BTreeMap<String, String> {
         .collect()
 }
 
-fn options(file: Option<&Path>, flags: Vec<Flag>) -> anyhow::Result<LoadOptions> {
+/// The places that settings are loaded from.
+pub(crate) fn options(file: Option<&Path>, flags: Vec<Flag>) -> anyhow::Result<LoadOptions> {
     Ok(LoadOptions {
         file: file.map(Path::to_owned),
         env: variables(),

@@ -7,6 +7,7 @@ mod search;
 mod show;
 mod test;
 
+use crate::audit::Audit;
 use crate::python_environment::packages;
 use crate::settings::{announce, load};
 use crate::status::{Mistake, Status};
@@ -99,7 +100,8 @@ async fn opened(loaded: &Loaded) -> anyhow::Result<(Engine, Option<std::sync::Ar
     };
     let store = store().await?;
     let toolbox = toolbox_if_any(loaded, &store, Map::new(), Purpose::Command)?;
-    Ok((engine(settings, native(&sandboxes)?, store, toolbox.clone())?, toolbox))
+    let audit = Audit::new(loaded, Some(&store))?;
+    Ok((engine(settings, audit.log(), native(&sandboxes)?, store, toolbox.clone())?, toolbox))
 }
 
 /// Converts an error, as a usage error if it is one.

@@ -2,14 +2,15 @@
 
 mod demo;
 mod greeting;
+mod live_settings;
 mod local_key;
 mod sign_in;
 
-use crate::frontend::{FrontendArguments, Serving};
+use crate::frontend::{FrontendArguments, ServerSet, Serving};
 use crate::listening::{addresses, listen};
 use crate::models::{self, Local};
 use crate::resources::share;
-use crate::settings::{announce, flag, load, warn_of_not_followed};
+use crate::settings::{announce, flag, load, options, warn_of_not_followed};
 use crate::signals::Signals;
 use crate::status::Status;
 use crate::users::warn_of_old_names;
@@ -19,12 +20,13 @@ use crate::workspaces::keep_house;
 use anyhow::Context;
 use clap::Args;
 use coracle_accounts::People;
-use coracle_config::{Flag, Loaded};
-use coracle_server::{HttpOptions, Part, Parts};
+use coracle_config::{Flag, LoadOptions, Loaded};
+use coracle_server::{Configuration, HttpOptions, Part, Parts};
 use coracle_store::Home;
 use coracle_upstream::Lender;
 use demo::Demo;
 use greeting::Greeting;
+use live_settings::LiveSettings;
 use sign_in::LocalAccess;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -91,7 +93,8 @@ pub(crate) fn run(arguments: &UpArguments, config: Option<&Path>) -> anyhow::Res
         let default = loaded.default_model();
         models::add_named(&mut loaded, default.as_deref());
         let local = if arguments.parts().has(Part::Api) { Local::find(&mut loaded).await } else { Local::default() };
-        serve(arguments, &loaded, &local, None, stop).await
+        let live = options(config, arguments.flags())?;
+        serve(arguments, &loaded, &local, Kind::Settings(live), stop).await
     })
 }
 
@@ -111,11 +114,18 @@ impl UpArguments {
     }
 }
 
+/// What is served.
+enum Kind<'a> {
+    /// The settings that were loaded from these places.
+    Settings(LoadOptions),
+    Demo(&'a Demo),
+}
+
 async fn serve(
     arguments: &UpArguments,
     loaded: &Loaded,
     local: &Local,
-    demo: Option<&Demo>,
+    kind: Kind<'_>,
     stop: CancellationToken,
 ) -> anyhow::Result<Status> {
     let parts = arguments.parts();
@@ -131,11 +141,11 @@ async fn serve(
     let bound = bound.context("cannot find the address")?;
     let address = *bound.first().context("there is no address to listen on")?;
     claim.say(&format!("process {}, http://{address}", std::process::id())).map_err(told)?;
-    let serving = Serving::start(&arguments.frontend, loaded, None).await?;
+    let serving = Serving::start(&arguments.frontend, loaded, None, ServerSet::Changeable, "up").await?;
     serving.engine.limit_sandboxes(share.sandboxes);
     let workspaces = workspaces(&loaded.settings)?;
     warn_of_old_names(&workspaces);
-    let people = People::new(Arc::clone(&serving.store)).with_workspaces(&workspaces);
+    let people = People::new(Arc::clone(&serving.store)).with_workspaces(&workspaces).with_audit(serving.audit.log());
     let mut welcome = auth.welcome(&people, address).await?;
     let link = auth.local_link(&people, &parts).await?;
     welcome.extend(link.as_ref().map(|token| auth.local_link_line(token, address)));
@@ -146,22 +156,31 @@ async fn serve(
     if parts.has(Part::Api) {
         welcome.extend(greeting::agent(&agent, local, &people, address).await?);
     }
-    match demo {
-        Some(demo) => welcome.extend(demo.lines(address)),
-        None => welcome.push(format!("try       {}", auth.example(&people, address, &parts).await?)),
+    match &kind {
+        Kind::Demo(demo) => welcome.extend(demo.lines(address)),
+        Kind::Settings(_) => welcome.push(format!("try       {}", auth.example(&people, address, &parts).await?)),
     }
     let greeting = Greeting {
         serving: &serving,
         profile: &loaded.settings.server.profile,
         addresses: &bound,
         parts: &parts,
-        is_lasting: demo.is_none(),
+        is_lasting: matches!(kind, Kind::Settings(_)),
     };
     let options = auth.options(loaded, people, LocalAccess { key: agent.local_key.clone(), link });
-    let options = HttpOptions { agent, parts: parts.clone(), ..options };
+    let configuration = match (kind, &serving.toolbox) {
+        (Kind::Settings(options), Some(toolbox)) => {
+            let live = LiveSettings::new(options, loaded.clone(), Arc::clone(toolbox), serving.engine.clone());
+            Some(Arc::new(live) as Arc<dyn Configuration>)
+        }
+        _ => None,
+    };
+    let options = HttpOptions { agent, parts: parts.clone(), configuration, ..options };
     // Clients are served at once, because information about servers may take a while.
     let served = tokio::spawn(coracle_server::serve_http(serving.frontend.clone(), listeners, options, stop.clone()));
     let lent = lend(&serving, &stop)?;
+    let audit = serving.audit.clone();
+    let anchored = tokio::spawn(async move { audit.keep_anchored().await });
     let kept = tokio::spawn(keep_house(serving.engine.housekeeping(), loaded.settings.workspaces.cleanup.clone()));
     tokio::select! {
         () = greeting.print(&welcome) => {}
@@ -169,6 +188,7 @@ async fn serve(
     }
     let served = served.await.context("cannot serve HTTP")?;
     kept.abort();
+    anchored.abort();
     if let Some(lent) = lent {
         lent.await.context("cannot share servers")?;
     }

@@ -7,6 +7,7 @@ mod password;
 mod remove;
 mod rename;
 
+use crate::audit::Audit;
 use crate::listening::{addresses, reachable};
 use crate::settings::load;
 use crate::status::{Mistake, Status};
@@ -20,6 +21,7 @@ use coracle_types::{Secret, UserId};
 pub(crate) use rename::warn_of_old_names;
 use std::net::IpAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 #[derive(Debug, Args)]
@@ -109,7 +111,8 @@ struct PasswdArguments {
 pub(crate) fn run(arguments: UsersArguments, config: Option<&Path>) -> anyhow::Result<Status> {
     let loaded = load(config, Vec::new())?;
     runtime()?.block_on(async {
-        let people = People::new(store().await?);
+        let store = store().await?;
+        let people = People::new(Arc::clone(&store)).with_audit(Audit::new(&loaded, Some(&store))?.log());
         match arguments.command {
             UsersCommand::Add(arguments) => add(&arguments, &people, &loaded).await?,
             UsersCommand::List(arguments) => list::run(&arguments, &people, &loaded).await?,
@@ -165,6 +168,7 @@ async fn known(people: &People, belongings: &Belongings, name: &UserId) -> anyho
 pub(crate) fn told(error: AccountError) -> anyhow::Error {
     let hint = match &error {
         AccountError::Store(_) | AccountError::Machine(_) => return error.into(),
+        AccountError::Audit(reason) => return anyhow::anyhow!("{error}\nhint: {}", reason.hint()),
         AccountError::Unknown(_) => Some("coracle users list lists the users"),
         AccountError::Reserved(_) => Some("choose another name"),
         AccountError::Taken(_) => Some("use coracle users passwd or coracle users link for an existing user"),

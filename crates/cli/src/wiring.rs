@@ -9,12 +9,15 @@ use crate::status::{Cancelled, Mistake};
 use crate::variables;
 use anyhow::{Context, bail};
 use coracle_agent::{EmbedderSettings, RemoteEmbedder};
+use coracle_audit::AuditLog;
 use coracle_catalog::server_names;
-use coracle_config::{Loaded, SandboxType, ServerFault, ServerProblem, Settings, is_foreign};
+use coracle_config::{Loaded, McpServer, SandboxType, ServerFault, ServerProblem, Settings, is_foreign};
 use coracle_engine::{
-    CallCaps, EmbedderConfig, Engine, EngineConfig, Library, Origin, SkillSource, Toolbox, ToolboxConfig,
+    CallCaps, EmbedderConfig, Engine, EngineConfig, Guardrails, Library, Origin, Privacy, PrivacyModes, SkillSource,
+    Toolbox, ToolboxConfig,
 };
 use coracle_policy::{Naming, Rule, Rules, Spellings};
+use coracle_privacy::{CustomPattern, Detector, DetectorSettings, Kind, Matcher, Vaults};
 use coracle_sandbox::{ForkedLauncher, NativeBackend, NativeConfig, Packages};
 use coracle_store::{Home, Kept, KeySource, SqliteStore, Store, StoreError};
 use coracle_types::{Limits, ServerName};
@@ -29,6 +32,9 @@ const SESSION_IDLE: Duration = Duration::from_mins(30);
 
 /// Maximum length of the reason why a server cannot be used, in characters.
 const MAX_REASON: usize = 500;
+
+/// Confidence of what the operator's own patterns find, in percent.
+const CUSTOM_CONFIDENCE: u8 = 100;
 
 /// Maximum length of a message in characters.
 const MAX_MESSAGE: usize = 1_000;
@@ -150,11 +156,6 @@ pub(crate) fn library(settings: &Settings) -> anyhow::Result<Arc<Library>> {
 /// Rejects settings that this version cannot follow, because ignoring them would not be what was asked for.
 pub(crate) fn check(loaded: &Loaded) -> anyhow::Result<()> {
     let execution = &loaded.settings.execution;
-    if loaded.settings.guardrails.strict_mode {
-        let origin = loaded.origins.get("guardrails.strict_mode").cloned().unwrap_or_default();
-        let message = format!("{origin}: `guardrails.strict_mode` has no effect in this version, so no code is run");
-        return Err(Mistake::new(plain(&message, MAX_MESSAGE), Some("set it to false, or remove it")).into());
-    }
     if execution.sandbox_type != SandboxType::Native {
         bail!("execution.sandbox_type: only `native` can be used in this version");
     }
@@ -332,7 +333,7 @@ pub(crate) fn toolbox_if_any(
 }
 
 /// Servers that are configured but cannot be used, each with the reason and the fix.
-fn unusable(loaded: &Loaded) -> Vec<(ServerName, String)> {
+pub(crate) fn unusable(loaded: &Loaded) -> Vec<(ServerName, String)> {
     let named = |problem: &ServerProblem| match &problem.fault {
         ServerFault::Name { suggestion } => ServerName::new(suggestion.as_str()).ok(),
         _ => ServerName::new(problem.name.as_str()).ok(),
@@ -406,16 +407,31 @@ pub(crate) fn workspaces(settings: &Settings) -> anyhow::Result<PathBuf> {
     })
 }
 
-/// Creates an engine on a backend, with tools if there are any.
+/// The checks of code before it runs.
+pub(crate) fn guardrails(settings: &Settings) -> Guardrails {
+    let settings = &settings.guardrails;
+    Guardrails {
+        is_enabled: settings.enabled && settings.security_checks,
+        is_strict: settings.strict_mode,
+        allow: settings.allow.clone(),
+        deny_imports: settings.deny_imports.clone(),
+    }
+}
+
+/// Creates an engine on a backend, with tools if there are any. What it does is recorded in the audit log.
 pub(crate) fn engine(
     settings: &Settings,
+    audit: Arc<dyn AuditLog>,
     backend: Arc<NativeBackend>,
     store: Arc<dyn Store>,
     toolbox: Option<Arc<Toolbox>>,
 ) -> anyhow::Result<Engine> {
     let config = EngineConfig { workspaces: workspaces(settings)?, session_idle: SESSION_IDLE };
+    let vaults = Arc::clone(&store);
     let engine = Engine::new(config, backend, store, toolbox)
+        .with_audit(audit)
         .with_library(library(settings)?)
+        .with_guardrails(guardrails(settings))
         .with_trial_limits(settings.limits());
     engine.limit_artifacts(settings.artifacts.max_mb.saturating_mul(1_000_000));
     let whole = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
@@ -424,5 +440,51 @@ pub(crate) fn engine(
     let kept = Kept { executions, sessions, tasks: history.tasks, ..default };
     engine.limit_history(kept, whole(history.live_sessions));
     engine.hide(&variables::home()?);
+    engine.protect(privacy(settings, vaults)?);
     Ok(engine)
+}
+
+/// What the settings say about personal data. A mistake in them is an error, because less would be protected.
+pub(crate) fn privacy(settings: &Settings, store: Arc<dyn Store>) -> anyhow::Result<Privacy> {
+    let keep = settings.privacy.keep_days.map(|days| Duration::from_hours(24 * days));
+    let vaults = Vaults::new(store, detector(settings)?, keep);
+    Ok(Privacy::new(Arc::new(vaults), privacy_modes(settings)))
+}
+
+/// Where personal data is replaced by tokens. Servers that are switched off do not count.
+pub(crate) fn privacy_modes(settings: &Settings) -> PrivacyModes {
+    let general = settings.privacy.mode;
+    let used = settings.mcp_servers.iter().filter(|(_, entry)| !entry.disabled);
+    let of_server = |(name, entry): (&String, &McpServer)| {
+        Some((ServerName::new(name.as_str()).ok()?, entry.privacy_mode(general)))
+    };
+    let restore_to_model = settings.privacy.restore_to_model;
+    PrivacyModes { general, servers: used.filter_map(of_server).collect(), restore_to_model }
+}
+
+/// What finds personal data.
+pub(crate) fn detector(settings: &Settings) -> anyhow::Result<Detector> {
+    let set = &settings.privacy;
+    let kind = |key: &str, label: &String| {
+        let known = || Kind::table().iter().map(|info| info.label).collect::<Vec<_>>().join(", ");
+        let unknown = || {
+            let message = format!("privacy.kinds.{key}: there is no kind {label:?}");
+            Mistake::new(anyhow::anyhow!(message), Some(format!("there are: {}", known())))
+        };
+        Kind::from_label(&label.to_uppercase()).ok_or_else(unknown)
+    };
+    let mut wanted = DetectorSettings::default();
+    wanted.enable = set.kinds.enable.iter().map(|label| kind("enable", label)).collect::<Result<_, _>>()?;
+    wanted.disable = set.kinds.disable.iter().map(|label| kind("disable", label)).collect::<Result<_, _>>()?;
+    let custom = |label: &str, matcher| CustomPattern {
+        label: label.to_owned(),
+        matcher,
+        context: Vec::new(),
+        confidence: CUSTOM_CONFIDENCE,
+    };
+    wanted.custom = set.patterns.iter().map(|(label, regex)| custom(label, Matcher::Regex(regex.clone()))).collect();
+    if !set.words.is_empty() {
+        wanted.custom.push(custom("WORD", Matcher::Words(set.words.clone())));
+    }
+    Detector::new(wanted).context("privacy")
 }

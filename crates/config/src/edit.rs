@@ -15,9 +15,12 @@ pub use variables::{add_variables, remove_variables};
 use crate::McpServer;
 use crate::keys::{OLD_SERVERS, SERVERS};
 use crate::yaml::{Content, Name, Node};
-use coracle_types::ServerName;
+use coracle_types::{Decision, ServerName};
 use serde_json::{Map, Value};
 use std::path::PathBuf;
+
+/// Section of the rules for tools.
+const POLICY_OF_TOOLS: [&str; 2] = ["policy", "tools"];
 
 /// Why a file was not changed.
 #[derive(Debug, thiserror::Error)]
@@ -45,7 +48,7 @@ pub enum EditError {
     /// The text cannot be changed safely.
     #[error("the entry {name:?} cannot be changed without touching other lines")]
     ByHand {
-        /// The name of the server or variable.
+        /// The name of the server, variable or rule.
         name: String,
     },
     /// The file cannot be read or written.
@@ -96,51 +99,82 @@ pub enum Existing {
 /// Adds a server to the text.
 pub fn add_server(text: &str, name: &ServerName, entry: &McpServer, existing: Existing) -> Result<String, EditError> {
     let root = parse(text)?;
-    let is_there = servers(&root).is_some_and(|(_, node)| find(node, name.as_str()).is_some());
+    let is_there = section(&root, &[SERVERS]).is_some_and(|(_, node)| find(node, name.as_str()).is_some());
     match existing {
         _ if !is_there => {}
         Existing::Keep => return Err(EditError::Exists { name: name.to_string() }),
         Existing::Replace => return add_server(&remove_server(text, name.as_str())?, name, entry, Existing::Keep),
     }
-    let entry = serde_json::to_value(entry).unwrap_or_default();
-    let edited = add(text, &root, name.as_str(), &entry).ok_or_else(|| by_hand(name.as_str()))?;
-    let mut expected = meaning(&root);
-    expected.entry(SERVERS).or_insert_with(|| Value::Object(Map::new()));
-    match expected.get_mut(SERVERS) {
-        Some(Value::Object(servers)) => servers.insert(name.to_string(), entry),
-        _ => return Err(by_hand(name.as_str())),
-    };
-    checked(edited, &expected, name.as_str())
+    add_entry(text, &[SERVERS], name.as_str(), &serde_json::to_value(entry).unwrap_or_default())
 }
 
 /// Removes a server from the text.
 pub fn remove_server(text: &str, name: &str) -> Result<String, EditError> {
-    let root = parse(text)?;
-    let not_found = || {
-        if in_old_list(&root, name) { by_hand(name) } else { EditError::NotFound { name: name.to_owned() } }
-    };
-    let (key, node) = servers(&root).ok_or_else(not_found)?;
-    let position = find(node, name).ok_or_else(not_found)?;
-    let edited = remove(text, key, node, position).ok_or_else(|| by_hand(name))?;
-    let mut expected = meaning(&root);
-    if let Some(Value::Object(servers)) = expected.get_mut(SERVERS) {
-        servers.remove(name);
-    }
-    checked(edited, &expected, name)
+    let removed = remove_entry(text, &[SERVERS], name)?;
+    removed.ok_or_else(|| match parse(text) {
+        Ok(root) if in_old_list(&root, name) => by_hand(name),
+        _ => EditError::NotFound { name: name.to_owned() },
+    })
 }
 
-fn add(text: &str, root: &Node, name: &str, entry: &Value) -> Option<String> {
-    match servers(root) {
-        None if is_flow(text, root) => None,
-        None => Some(block::append_section(text, name, entry)),
-        Some((key, node)) if is_flow(text, node) => match &node.content {
-            Content::Map(entries) if entries.is_empty() && !is_flow(text, root) => {
-                block::fill_empty_flow(text, key, node, name, entry)
-            }
-            _ => flow::add(text, node, name, entry),
-        },
-        Some((key, node)) => block::add(text, key, node, name, entry),
+/// Sets the policy for the tools that a pattern matches, in place of a rule with the same pattern.
+pub fn set_policy(text: &str, pattern: &str, decision: Decision) -> Result<String, EditError> {
+    let without = remove_policy(text, pattern)?;
+    let decision = serde_json::to_value(decision).unwrap_or_default();
+    add_entry(without.as_deref().unwrap_or(text), &POLICY_OF_TOOLS, pattern, &decision)
+}
+
+/// Removes the rule with this pattern; `None` if there is none.
+pub fn remove_policy(text: &str, pattern: &str) -> Result<Option<String>, EditError> {
+    remove_entry(text, &POLICY_OF_TOOLS, pattern)
+}
+
+/// Adds an entry to a section, which is created if necessary. The section must not have an entry with this name.
+fn add_entry(text: &str, path: &[&str], name: &str, entry: &Value) -> Result<String, EditError> {
+    let root = parse(text)?;
+    let edited = add(text, &root, path, name, entry).ok_or_else(|| by_hand(name))?;
+    let mut expected = meaning(&root, path);
+    entries_at(&mut expected, path).ok_or_else(|| by_hand(name))?.insert(name.to_owned(), entry.clone());
+    checked(edited, path, &expected, name)
+}
+
+/// Removes an entry from a section; `None` if there is none.
+fn remove_entry(text: &str, path: &[&str], name: &str) -> Result<Option<String>, EditError> {
+    let root = parse(text)?;
+    let Some((key, node)) = section(&root, path) else { return Ok(None) };
+    let Some(position) = find(node, name) else { return Ok(None) };
+    let edited = remove(text, key, node, position).ok_or_else(|| by_hand(name))?;
+    let mut expected = meaning(&root, path);
+    entries_at(&mut expected, path).ok_or_else(|| by_hand(name))?.remove(name);
+    checked(edited, path, &expected, name).map(Some)
+}
+
+fn add(text: &str, root: &Node, path: &[&str], name: &str, entry: &Value) -> Option<String> {
+    let Some((key, node)) = section(root, path) else {
+        // The section is an entry of the one around it.
+        let (last, around) = path.split_last()?;
+        let entry = Value::Object(Map::from_iter([(name.to_owned(), entry.clone())]));
+        return match around {
+            [] if is_flow(text, root) => None,
+            [] => Some(block::append(text, last, &entry)),
+            around => add(text, root, around, last, &entry),
+        };
+    };
+    if !is_flow(text, node) {
+        return block::add(text, key, node, name, entry);
     }
+    match &node.content {
+        Content::Map(entries) if entries.is_empty() && is_in_block(text, root, path) => {
+            block::fill_empty_flow(text, key, node, name, entry)
+        }
+        _ => flow::add(text, node, name, entry),
+    }
+}
+
+/// Whether everything around a section is in block style.
+fn is_in_block(text: &str, root: &Node, path: &[&str]) -> bool {
+    let is_block = |length: usize| section(root, &path[..length]).is_some_and(|(_, node)| !is_flow(text, node));
+    !is_flow(text, root) && (1..path.len()).all(is_block)
 }
 
 fn remove(text: &str, key: &Name, node: &Node, position: usize) -> Option<String> {
@@ -160,10 +194,12 @@ fn by_hand(name: &str) -> EditError {
     EditError::ByHand { name: name.to_owned() }
 }
 
-/// The key and the value of the section of servers.
-fn servers(root: &Node) -> Option<(&Name, &Node)> {
+/// The key and the value of a section.
+fn section<'a>(root: &'a Node, path: &[&str]) -> Option<(&'a Name, &'a Node)> {
+    let (first, rest) = path.split_first()?;
     let Content::Map(entries) = &root.content else { return None };
-    entries.iter().find(|(name, _)| name.text == SERVERS).map(|(name, node)| (name, node))
+    let (name, node) = entries.iter().find(|(name, _)| name.text == *first)?;
+    if rest.is_empty() { Some((name, node)) } else { section(node, rest) }
 }
 
 fn find(node: &Node, name: &str) -> Option<usize> {
@@ -181,20 +217,29 @@ fn is_flow(text: &str, node: &Node) -> bool {
     node.place.offset.and_then(|offset| text.get(offset..)).is_some_and(|rest| rest.starts_with('{'))
 }
 
-/// The meaning of a text: a map, which is empty for an empty text.
-fn meaning(root: &Node) -> Map<String, Value> {
+/// The meaning of a text: a map, which is empty for an empty text. Empty sections of the path count as maps.
+fn meaning(root: &Node, path: &[&str]) -> Map<String, Value> {
     let mut meaning = match root.to_json() {
         Value::Object(map) => map,
         _ => Map::new(),
     };
-    if meaning.get(SERVERS) == Some(&Value::Null) {
-        meaning.insert(SERVERS.to_owned(), Value::Object(Map::new()));
-    }
+    // A section that is not a map stays, and the edit is refused.
+    let _ = entries_at(&mut meaning, path);
     meaning
 }
 
+/// The entries of a section, which is added if it is missing or empty; `None` if it is something else.
+fn entries_at<'a>(map: &'a mut Map<String, Value>, path: &[&str]) -> Option<&'a mut Map<String, Value>> {
+    let Some((first, rest)) = path.split_first() else { return Some(map) };
+    let section = map.entry(*first).or_insert(Value::Null);
+    if section.is_null() {
+        *section = Value::Object(Map::new());
+    }
+    entries_at(section.as_object_mut()?, rest)
+}
+
 /// The edited text, if it means what it should.
-fn checked(edited: String, expected: &Map<String, Value>, name: &str) -> Result<String, EditError> {
+fn checked(edited: String, path: &[&str], expected: &Map<String, Value>, name: &str) -> Result<String, EditError> {
     let now = Node::parse(&edited).map_err(|_| by_hand(name))?;
-    if meaning(&now) == *expected { Ok(edited) } else { Err(by_hand(name)) }
+    if meaning(&now, path) == *expected { Ok(edited) } else { Err(by_hand(name)) }
 }

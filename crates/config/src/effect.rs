@@ -2,12 +2,8 @@
 
 /// Settings that are read and checked, but have no effect in this version. Other tools have them, and their files must
 /// load.
-pub const WITHOUT_EFFECT: &[&str] = &[
-    "execution.microsandbox.api_key",
-    "execution.microsandbox.server_url",
-    "execution.sandbox_image",
-    "guardrails.security_checks",
-];
+pub const WITHOUT_EFFECT: &[&str] =
+    &["execution.microsandbox.api_key", "execution.microsandbox.server_url", "execution.sandbox_image"];
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,7 @@
 //! Names of environment variables.
 
 use crate::keys::{KEYS, Key, SERVERS};
+use crate::providers::PROVIDER_VARIABLES;
 use crate::suggest::nearest;
 
 /// The data folder. Defaults to `~/.coracle`.
@@ -51,6 +52,12 @@ pub(crate) fn said<'a>(lookup: impl Fn(&str) -> Option<&'a str>) -> Vec<Said<'a>
     all
 }
 
+/// Whether a variable has an effect on its own, without a reference in the settings.
+pub fn is_setting(name: &str) -> bool {
+    let of_providers = || PROVIDER_VARIABLES.iter().any(|variable| variable.names.contains(&name));
+    name.starts_with(PREFIX) || KEYS.iter().any(|key| key.other_variables.contains(&name)) || of_providers()
+}
+
 /// A variable with our prefix that is not a setting.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Stray {
@@ -90,7 +97,6 @@ pub(crate) fn stray(name: &str) -> Option<Stray> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::providers::PROVIDER_VARIABLES;
     use std::collections::BTreeSet;
 
     #[test]
@@ -107,6 +113,16 @@ mod tests {
             assert!(names.insert((*name).to_owned()), "{name}");
         }
         assert!(names.contains("CORACLE_EXECUTION_REQUIRE_FULL_ISOLATION"));
+    }
+
+    #[test]
+    fn variables_that_have_an_effect_on_their_own_are_known() {
+        for name in ["CORACLE_SERVER_ALLOW_COMMAND_SERVERS", "WORKSPACE_DIR", "OPENAI_API_KEY", "OLLAMA_HOST"] {
+            assert!(is_setting(name), "{name}");
+        }
+        for name in ["MCP_SERVER_OPENAI_API_KEY", "GITHUB_TOKEN", "HOME"] {
+            assert!(!is_setting(name), "{name}");
+        }
     }
 
     #[test]

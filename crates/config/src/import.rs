@@ -162,6 +162,18 @@ pub fn extract_credentials(name: &ServerName, entry: &mut McpServer) -> BTreeMap
     credentials.values
 }
 
+/// The same for an entry of somebody who may not choose variables: the names begin with `MCP_SERVER_`, so that none is a
+/// setting, and none is taken. A name like `OPENAI_API_KEY` would stand for another value, or change a setting.
+pub fn extract_credentials_apart(
+    name: &ServerName,
+    entry: &mut McpServer,
+    is_taken: &dyn Fn(&str) -> bool,
+) -> BTreeMap<String, Secret> {
+    let mut credentials = credentials::Credentials::apart(name.as_str(), is_taken);
+    credentials.take(entry);
+    credentials.values
+}
+
 fn read_place(place: &Place, options: &ImportOptions, imported: &mut Imported) {
     let mut unreadable = |reason: String| {
         imported.unreadable.push(Unreadable { client: place.client, path: place.path.clone(), reason });

@@ -39,6 +39,8 @@ pub(crate) enum Kind {
     Program,
     /// One of these names, each with its meaning.
     Choice(&'static [(&'static str, &'static str)]),
+    /// A list of these names.
+    Choices(&'static [(&'static str, &'static str)]),
     /// A list of strings.
     Texts,
     /// A list of strings, or a single one.
@@ -87,6 +89,13 @@ const AUTH: &[(&str, &str)] = &[("auto", "auto"), ("required", "required"), ("on
 /// Cleanup modes for unused workspaces.
 const CLEANUP_MODES: &[(&str, &str)] = &[("off", "off"), ("dry_run", "dry_run"), ("delete", "delete")];
 
+/// When records of the audit log are synced.
+const AUDIT_SYNC: &[(&str, &str)] = &[("interval", "interval"), ("always", "always")];
+/// Where personal data is replaced by tokens.
+const PRIVACY_MODES: &[(&str, &str)] = &[("off", "off"), ("model", "model"), ("strict", "strict")];
+/// Labels of servers.
+const LABELS: &[(&str, &str)] = &[("private", "private")];
+
 /// A limit in bytes on one call.
 const BYTES: Kind = Kind::Whole(1024, MAX_CALL_BYTES);
 
@@ -123,10 +132,19 @@ pub(crate) const KEYS: &[Key] = &[
     also("guardrails.enabled", Kind::Truth, &["GUARDRAILS_ENABLED"]),
     also("guardrails.strict_mode", Kind::Truth, &["GUARDRAILS_STRICT_MODE"]),
     also("guardrails.security_checks", Kind::Truth, &["GUARDRAILS_SECURITY_CHECKS"]),
+    key("guardrails.allow", Kind::Texts),
+    key("guardrails.deny_imports", Kind::Texts),
     also("guardrails.max_execution_time", Kind::Seconds, &["GUARDRAILS_MAX_EXECUTION_TIME"]),
     also("guardrails.max_memory_mb", Kind::Whole(32, 1 << 20), &["GUARDRAILS_MAX_MEMORY_MB"]),
     key(TOOLS, Kind::Decisions),
     key("policy.approval_seconds", Kind::Whole(1, 86_400)),
+    key("privacy.mode", Kind::Choice(PRIVACY_MODES)),
+    key("privacy.restore_to_model", Kind::Truth),
+    key("privacy.keep_days", Kind::Whole(1, 36_500)),
+    key("privacy.kinds.enable", Kind::Texts),
+    key("privacy.kinds.disable", Kind::Texts),
+    key("privacy.patterns", Kind::TextMap),
+    key("privacy.words", Kind::Texts),
     key("calls.max_argument_bytes", BYTES),
     key("calls.max_result_bytes", BYTES),
     key("calls.concurrency", Kind::Whole(1, 1024)),
@@ -151,6 +169,9 @@ pub(crate) const KEYS: &[Key] = &[
     key("history.sessions", Kind::Whole(1, 1_000_000)),
     key("history.tasks", Kind::Whole(1, 1_000_000)),
     key("history.live_sessions", Kind::Whole(1, 100_000)),
+    key("audit.enabled", Kind::Truth),
+    key("audit.sync", Kind::Choice(AUDIT_SYNC)),
+    key("audit.keep_days", Kind::Whole(1, 36_500)),
     key("workspaces.cleanup.mode", Kind::Choice(CLEANUP_MODES)),
     key("workspaces.cleanup.after_days", Kind::Whole(1, 36_500)),
     key("workspaces.cleanup.notice_hours", Kind::Whole(1, 8_760)),
@@ -169,6 +190,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("server.session_hours", Kind::Whole(1, 8_760)),
     key("server.max_connections", Kind::Whole(16, 1_000_000)),
     key("server.requests_per_minute", Kind::Whole(1, 1_000_000)),
+    key("server.allow_command_servers", Kind::Truth),
     key("server.oidc.issuer", Kind::Text),
     key("server.oidc.client_id", Kind::Text),
     key("server.oidc.client_secret", Kind::Secret),
@@ -241,6 +263,8 @@ pub(crate) const SERVER_KEYS: &[(&str, Kind)] = &[
     ("scope", Kind::Choice(SCOPES)),
     ("description", Kind::Text),
     ("category", Kind::Text),
+    ("labels", Kind::Choices(LABELS)),
+    ("privacy", Kind::Choice(PRIVACY_MODES)),
     ("start_timeout", Kind::Seconds),
     ("call_timeout", Kind::Seconds),
     ("disabled", Kind::Truth),
@@ -293,7 +317,7 @@ pub(crate) const SERVER_DENIED_TOOLS: &[&str] = &["disabledTools", "excludeTools
 pub(crate) const SERVER_ONLY_TOOLS: &str = "includeTools";
 
 /// Sections whose settings protect something: errors in them are never ignored.
-const PROTECTING: [&str; 2] = ["guardrails", "policy"];
+const PROTECTING: [&str; 3] = ["guardrails", "policy", "privacy"];
 
 /// Whether a setting, or something that looks like one, protects something.
 pub(crate) fn protects(path: &str) -> bool {

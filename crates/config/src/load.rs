@@ -50,6 +50,14 @@ impl fmt::Debug for LoadOptions {
     }
 }
 
+impl LoadOptions {
+    /// Whether the environment or a `.env` sets a variable.
+    pub fn sets(&self, variable: &str) -> bool {
+        let in_file = |dot_env: &DotEnv| dot_env.variables.contains_key(variable);
+        self.env.contains_key(variable) || dot_envs(self, &mut Vec::new()).iter().any(in_file)
+    }
+}
+
 /// The settings file that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceFile {

@@ -1,17 +1,21 @@
 //! The settings as plain data. The doc comments are the descriptions in the schema.
 
 mod agent;
+mod audit;
 mod data;
 mod execution;
 mod limits;
+mod privacy;
 mod server;
 mod sign_in;
 
 pub use agent::{Agent, Api, AzureOpenAi, CodeFences, Provider};
+pub use audit::{Audit, AuditSync};
 pub use data::{Artifacts, CleanupMode, History, Workspaces, WorkspacesCleanup};
 pub use execution::{Execution, Microsandbox, SandboxType};
 pub use limits::ExecutionLimits;
 pub(crate) use limits::setting;
+pub use privacy::{Privacy, PrivacyKinds};
 pub use server::{ConnectionType, McpServer};
 pub use sign_in::Oidc;
 
@@ -31,6 +35,8 @@ pub struct Settings {
     pub guardrails: Guardrails,
     /// Rules that allow or deny tool calls, or require confirmation.
     pub policy: Policy,
+    /// Protection of personal data.
+    pub privacy: Privacy,
     /// Limits on the tool calls that code makes.
     pub calls: Calls,
     /// Tool search and tool selection.
@@ -39,6 +45,8 @@ pub struct Settings {
     pub artifacts: Artifacts,
     /// Retention of executions, sessions and tasks.
     pub history: History,
+    /// Audit log.
+    pub audit: Audit,
     /// User workspaces.
     pub workspaces: Workspaces,
     /// Servers for clients: `coracle mcp` and `coracle up`.
@@ -57,13 +65,17 @@ pub struct Settings {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Guardrails {
-    /// Enforce `max_execution_time` and `max_memory_mb`.
+    /// Enforce the settings of this section. With `false`, none of them has an effect.
     pub enabled: bool,
-    /// Reject code that would otherwise only cause a warning. Not supported in this version: no code runs if this is
-    /// `true`.
+    /// Refuse dangerous code, with the error code `denied`. Otherwise it runs, and the result has a warning.
     pub strict_mode: bool,
-    /// Check code before it runs. Has no effect in this version.
+    /// Check code before it runs.
     pub security_checks: bool,
+    /// Rules and names that the checks do not report: the ID of a rule, such as `call`, or the name of a module, a
+    /// function or a command, such as `subprocess` or `os.system`.
+    pub allow: Vec<String>,
+    /// Modules that code must not import, in addition to those of the rule `import`.
+    pub deny_imports: Vec<String>,
     /// Maximum wall-clock time of an execution, in seconds. Requests for more are lowered to this value.
     pub max_execution_time: Option<f64>,
     /// Maximum memory of an execution, in MB (10^6 bytes). Requests for more are lowered to this value.
@@ -72,7 +84,15 @@ pub struct Guardrails {
 
 impl Default for Guardrails {
     fn default() -> Self {
-        Self { enabled: true, strict_mode: false, security_checks: true, max_execution_time: None, max_memory_mb: None }
+        Self {
+            enabled: true,
+            strict_mode: false,
+            security_checks: true,
+            allow: Vec::new(),
+            deny_imports: Vec::new(),
+            max_execution_time: None,
+            max_memory_mb: None,
+        }
     }
 }
 
@@ -224,6 +244,9 @@ pub struct Server {
     /// signs in otherwise. Unlimited if it is not set.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub requests_per_minute: Option<u64>,
+    /// Whether admins may add MCP servers that start a command, over the API and on the page. Such a command runs outside
+    /// the sandbox, as the user who runs Coracle. Always possible on a server without users.
+    pub allow_command_servers: bool,
     /// Sign-in with an OpenID provider.
     pub oidc: Oidc,
 }
@@ -246,6 +269,7 @@ impl Default for Server {
             session_hours: 168,
             max_connections: 4_096,
             requests_per_minute: None,
+            allow_command_servers: false,
             oidc: Oidc::default(),
         }
     }

@@ -41,6 +41,16 @@ pub(crate) fn from_node(kind: Kind, node: &Node, base: &Base) -> Result<Option<V
     let wrong = || wrong_type(kind, node.what());
     match (&node.content, kind) {
         (Content::Null, _) => Ok(None),
+        (Content::Scalar(text, _), Kind::Choices(choices)) => {
+            from_scalar(Kind::Choice(choices), text, Style::Text, base).map(|choice| Some(Value::Array(vec![choice])))
+        }
+        (Content::List(items), Kind::Choices(choices)) => {
+            let choice = |item: &Node| match &item.content {
+                Content::Scalar(text, _) => from_scalar(Kind::Choice(choices), text, Style::Text, base),
+                _ => Err(wrong_type(kind, &format!("a list with {} in it", item.what()))),
+            };
+            Ok(Some(Value::Array(items.iter().map(choice).collect::<Result<_, _>>()?)))
+        }
         (Content::Scalar(text, style), _) => from_scalar(kind, text, *style, base).map(Some),
         (Content::List(items), Kind::Texts | Kind::TextOrTexts) => {
             let text = |item: &Node| match &item.content {
@@ -71,6 +81,14 @@ pub(crate) fn from_text(kind: Kind, text: &str, base: &Base) -> Result<Value, Re
     // Lists are separated by commas.
     if matches!(kind, Kind::Texts | Kind::TextOrTexts) {
         return Ok(text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(Value::from).collect());
+    }
+    if let Kind::Choices(choices) = kind {
+        let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+        return items.map(|item| from_scalar(Kind::Choice(choices), item, Style::Text, base)).collect();
+    }
+    if kind == Kind::TextMap {
+        let node = Node::parse(text).map_err(|error| Reason::Unparsable { message: error.message })?;
+        return Ok(from_node(kind, &node, base)?.unwrap_or_else(|| Value::Object(Map::new())));
     }
     // All values are plain text here, so the type of the key determines how to read them.
     let style = match kind {
@@ -122,7 +140,9 @@ fn from_scalar(kind: Kind, text: &str, style: Style, base: &Base) -> Result<Valu
             let chosen = choices.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
             chosen.map(|(_, meaning)| Value::String((*meaning).to_owned())).ok_or_else(|| not_one_of(text, choices))
         }
-        Kind::Texts | Kind::TextMap | Kind::Decisions | Kind::Providers => Err(wrong_type(kind, found)),
+        Kind::Choices(_) | Kind::Texts | Kind::TextMap | Kind::Decisions | Kind::Providers => {
+            Err(wrong_type(kind, found))
+        }
     }
 }
 
@@ -188,6 +208,7 @@ pub(crate) fn wrong_type(kind: Kind, found: &str) -> Reason {
         Kind::Text | Kind::Secret | Kind::Level => "a string".to_owned(),
         Kind::Path | Kind::Program => "a path".to_owned(),
         Kind::Choice(choices) => format!("one of {}", names(choices).join(", ")),
+        Kind::Choices(choices) => format!("a list of {}", names(choices).join(", ")),
         Kind::Texts => "a list of strings".to_owned(),
         Kind::TextOrTexts => "a string or a list of strings".to_owned(),
         Kind::TextMap => "a map of strings".to_owned(),

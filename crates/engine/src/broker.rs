@@ -3,22 +3,27 @@
 //!
 //! Trust boundary: both the code and the server are untrusted.
 
+mod access;
 mod asking;
+mod personal;
 mod search;
 
 use crate::answer::Answer;
+use crate::audit::{Audit, CallInProgress, CallOf, Stage};
 use crate::call_log::digest;
 use crate::clock::Clock;
 use crate::host_calls::{ABSENT, HostCallError, HostCalls, SEARCH, TOOL, refused, upstream_failed};
 use crate::json;
 use crate::ledger::{Ledger, Line};
 use crate::listener::Listener;
+use crate::privacy::{ForModel, Privacy};
 use crate::recording::{Entry, Found, Recording};
 use crate::request::DirectError;
 use crate::toolbox::{Inventory, Toolbox};
 use crate::waiting::telling;
 use asking::Asking;
 use async_trait::async_trait;
+use coracle_guardrails::Access;
 use coracle_policy::{Approver, Call};
 use coracle_types::{Event, ExecutionId, MAX_CALL_BYTES, ServerName, SessionId, Tool, UserId};
 use coracle_upstream::{CallContext, ServerState, ServerStatus, UpstreamError};
@@ -29,6 +34,9 @@ use std::task::Poll;
 use std::time::Instant;
 use tokio::sync::{OnceCell, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
+
+/// Code of calls that a rule denies.
+const DENIED: &str = "denied_by_policy";
 
 /// Hint for an answer that is too large.
 const LESS: &str = "ask the tool for less at once: a filter, a page, a range";
@@ -41,8 +49,15 @@ pub(crate) struct Caller {
     pub(crate) execution: ExecutionId,
     pub(crate) approver: Arc<dyn Approver>,
     pub(crate) cancel: CancellationToken,
+    pub(crate) audit: Audit,
     /// Channel for events that report calls, questions, and the servers that a call is waiting for.
     pub(crate) events: Option<mpsc::Sender<Event>>,
+    /// Set if a model receives the events.
+    pub(crate) for_model: Option<ForModel>,
+    /// Set if personal data is replaced by tokens.
+    pub(crate) privacy: Option<Arc<Privacy>>,
+    /// What it may do with tools.
+    pub(crate) access: Access,
 }
 
 /// Validation of arguments before they are sent.
@@ -91,7 +106,7 @@ impl Broker {
         ledger: Ledger,
         others: Arc<dyn HostCalls>,
     ) -> Self {
-        let listener = Listener::new(caller.events.clone());
+        let listener = Listener::new(caller.events.clone(), caller.for_model.clone());
         let under_way = Semaphore::new(toolbox.caps().at_once);
         let waited = Mutex::default();
         Self {
@@ -131,7 +146,10 @@ impl Broker {
         let is_meant = |server: &ServerName| {
             named.is_empty() || named == server.as_str() || named == coracle_catalog::package_name(server.as_str())
         };
-        let missing = self.inventory.as_ref().map_or(self.toolbox.unusable(), |inventory| &inventory.missing);
+        let missing = match &self.inventory {
+            Some(inventory) => inventory.missing.clone(),
+            None => self.toolbox.unusable(),
+        };
         let meant = missing.iter().filter(|(server, _)| is_meant(server));
         let told = meant.map(|(server, reason)| {
             if !named.is_empty() {
@@ -166,17 +184,18 @@ impl Broker {
             None => (self.ledger.next_number(), None, None),
         };
         let mut line = self.ledger.begin(number, &server, &tool, bytes);
+        line.audit(self.in_progress(number));
         line.announce(&self.listener, &arguments).await;
         let mut current = Current { line, entry };
-        let mut outcome = match replayed {
-            Some(answer) => {
-                current.line.replayed();
-                answer.map(|value| {
-                    let length = json::length(&value);
-                    (value, length)
-                })
-            }
-            None => self.call(&server, &tool, arguments, bytes, &mut current).await,
+        let mut outcome = if let Some(answer) = replayed {
+            current.line.replayed();
+            answer.map(|value| {
+                let length = json::length(&value);
+                (value, length)
+            })
+        } else {
+            let outcome = self.call(&server, &tool, arguments, &mut current).await;
+            self.shown_to_code(&server, outcome).await
         };
         if let Some(entry) = current.entry
             && let Err(error) = entry.end(outcome.as_ref().map(|(value, _)| value)).await
@@ -200,10 +219,11 @@ impl Broker {
         server: &str,
         tool: &str,
         arguments: Map<String, Value>,
-        bytes: u64,
         current: &mut Current,
     ) -> Result<(Value, u64), HostCallError> {
         let user = &self.caller.user;
+        let arguments = self.restored(arguments).await?;
+        let bytes = json::length(&arguments);
         let name = ServerName::new(server).map_err(|_| self.toolbox.no_server(server))?;
         let (tool, arguments) = self.admit(&name, tool, arguments, bytes, Arguments::Checked, current).await?;
         // Acquired after the approval, so that a call that waits for a person does not delay others. `acquire` fails
@@ -235,9 +255,12 @@ impl Broker {
         context: CallContext,
     ) -> Result<Value, DirectError> {
         let bytes = json::length(&arguments);
-        let line = self.ledger.begin(self.ledger.next_number(), server.as_str(), tool, bytes);
+        let number = self.ledger.next_number();
+        let mut line = self.ledger.begin(number, server.as_str(), tool, bytes);
+        line.audit(self.in_progress(number));
         let mut current = Current { line, entry: None };
         let passed = async {
+            let arguments = self.restored(arguments).await?;
             let admitted = self.admit(server, tool, arguments, bytes, Arguments::AsTheyAre, &mut current).await;
             let (tool, arguments) = admitted?;
             let Some(upstream) = self.toolbox.upstream().passes_on() else {
@@ -287,8 +310,20 @@ impl Broker {
         let user = &self.caller.user;
         let checked = (checks == Arguments::Checked).then_some(&arguments);
         self.toolbox.recall(user, server).await;
-        let fitting = self.toolbox.refused_early(user, server, tool, checked)?;
+        let fitting = match self.toolbox.refused_early(user, server, tool, checked) {
+            Err(error) if error.code == DENIED => {
+                self.caller.audit.denied_early(self.call_of(server, tool, bytes, current), &error).await;
+                current.line.reached(Stage::Denied);
+                return Err(error);
+            }
+            fitting => fitting?,
+        };
         let (tool, validator) = self.started(server, &mut current.line, self.toolbox.tool(user, server, tool)).await?;
+        if let Err(error) = access::check(self.caller.access, &tool) {
+            self.caller.audit.denied_early(self.call_of(server, &tool.name, bytes, current), &error).await;
+            current.line.reached(Stage::Denied);
+            return Err(error);
+        }
         let is_checked = fitting.is_some_and(|fitting| Arc::ptr_eq(&fitting, &tool)) && !validator.completes();
         let arguments = match checks {
             Arguments::Checked => validator.complete(arguments),
@@ -313,19 +348,41 @@ impl Broker {
             arguments: &arguments,
             doubt,
         };
-        let asking = Asking::new(self.caller.approver.as_ref(), &self.clock, &self.listener, current.line.number());
+        let (approver, audit, number) = (self.caller.approver.as_ref(), &self.caller.audit, current.line.number());
+        let asking = Asking::new(approver, &self.clock, &self.listener, audit, number);
         let decided = self.toolbox.approvals().decide(question, &asking).await;
         asking.decided(decided.is_ok()).await;
         if let Some(entry) = &mut current.entry {
             entry.decided(doubt, &decided);
         }
-        decided.map_err(|refusal| refused(refusal.code(), &format!("{refusal}; {}", refusal.hint())))?;
+        let Value::Object(arguments) = arguments else { return Err(refused("internal", "the arguments are gone")) };
+        let grant = match decided {
+            Ok(grant) => grant,
+            Err(refusal) => {
+                audit.denied(self.call_of(server, &tool.name, bytes, current), &arguments, &refusal).await;
+                current.line.reached(Stage::Denied);
+                return Err(refused(refusal.code(), &format!("{refusal}; {}", refusal.hint())));
+            }
+        };
         // The server may have stopped during the approval.
         self.started(server, &mut current.line, self.toolbox.upstream().tools(user, server))
             .await
             .map_err(|error| upstream_failed(&error))?;
-        let Value::Object(arguments) = arguments else { return Err(refused("internal", "the arguments are gone")) };
+        // Last of all: what is recorded as allowed is called.
+        audit.allowed(self.call_of(server, &tool.name, bytes, current), &arguments, &grant).await?;
+        current.line.reached(Stage::Allowed);
         Ok((tool, arguments))
+    }
+
+    fn call_of<'a>(&'a self, server: &'a ServerName, tool: &'a str, bytes: u64, current: &Current) -> CallOf<'a> {
+        let Caller { user, execution, .. } = &self.caller;
+        CallOf { user, execution, number: current.line.number(), server, tool, bytes }
+    }
+
+    fn in_progress(&self, number: u64) -> CallInProgress {
+        let Caller { user, execution, audit, .. } = &self.caller;
+        let (audit, user, execution) = (audit.clone(), user.clone(), execution.clone());
+        CallInProgress { audit, user, execution, number, stage: Stage::Begun }
     }
 
     /// Awaits `work`, which may have to start the server. The first start of each server pauses the clock of the

@@ -61,6 +61,16 @@ impl Output {
         Cow::Owned(both)
     }
 
+    /// Both streams as text.
+    pub(crate) fn into_texts(self) -> (String, String) {
+        (text(&self.stdout), text(&self.stderr))
+    }
+
+    /// Output whose order is lost.
+    pub(crate) fn of_texts(stdout: String, stderr: String) -> Self {
+        Self { stdout: stdout.into_bytes(), stderr: stderr.into_bytes(), spans: Vec::new() }
+    }
+
     fn push(&mut self, stream: OutputStream, bytes: &[u8]) {
         match stream {
             OutputStream::Stdout => self.stdout.extend_from_slice(bytes),

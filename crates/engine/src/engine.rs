@@ -8,6 +8,7 @@ use crate::execution::{Executor, Parts};
 use crate::files::{FileError, WorkspaceFiles};
 use crate::history::History;
 use crate::housekeeping::Housekeeping;
+use crate::privacy::{CurrentPrivacy, PiiCalls, Privacy};
 use crate::replay::{Replay, ReplayError, ReplayFiles, replay};
 use crate::request::{DirectCall, DirectError, Request};
 use crate::sandboxes::Sandboxes;
@@ -17,6 +18,9 @@ use crate::skills::{FoundSkill, ListedSkill, LoadedSkill, SkillDraft, Skills};
 use crate::toolbox::Toolbox;
 use crate::tools::Tools;
 use crate::workspace::Workspaces;
+use coracle_audit::AuditLog;
+use coracle_guardrails::Guardrails;
+use coracle_privacy::{PrivacyError, UserVault};
 use coracle_sandbox::Backend;
 use coracle_store::{
     ArtifactRecord, ArtifactUsage, ArtifactVersion, ExecutionRecord, Kept, SessionRecord, Store, StoreError,
@@ -63,12 +67,14 @@ impl Engine {
         toolbox: Option<Arc<Toolbox>>,
     ) -> Self {
         let shelves = Arc::new(Shelves::new(&config.workspaces));
+        let privacy = CurrentPrivacy::default();
         let workspaces = Arc::new(Workspaces::new(config.workspaces));
         let executor = Arc::new(Executor::new(Parts {
             artifacts: Arc::new(Artifacts::new(Arc::clone(&workspaces), Arc::clone(&store))),
             sessions: Sessions::new(Arc::clone(&store), Arc::clone(&workspaces), config.session_idle),
             sandboxes: Sandboxes::new(backend, Arc::clone(&shelves)),
-            tools: Tools::new(toolbox),
+            tools: Tools::new(toolbox, privacy.clone()),
+            privacy,
             store,
             workspaces,
         }));
@@ -96,6 +102,9 @@ impl Engine {
     /// The same as [`Self::execute`], with all output: the execution has only the head and the tail of a long one.
     pub async fn execute_with_output(&self, mut request: Request) -> (Execution, Output) {
         request.calls = self.skills().answering(&request);
+        if let Some(privacy) = self.parts().privacy.get() {
+            request.calls = PiiCalls::around(request.calls, privacy, request.user.clone());
+        }
         // Boxed, because the futures of callers contain this one.
         Box::pin(self.components.executor.execute(request)).await
     }
@@ -128,6 +137,24 @@ impl Engine {
     /// Whether the store can be written to at the moment.
     pub async fn ready(&self) -> Result<(), StoreError> {
         self.parts().store.ready().await
+    }
+
+    /// Protects personal data in this way from now on. Executions that are running go on as they began.
+    pub fn protect(&self, privacy: Privacy) {
+        self.parts().privacy.set(privacy);
+    }
+
+    /// How personal data is protected, if it can be.
+    pub fn privacy(&self) -> Option<Arc<Privacy>> {
+        self.parts().privacy.get()
+    }
+
+    /// The vault of a user, if what goes to a model has tokens instead of personal data.
+    pub async fn vault_for_model(&self, user: &UserId) -> Result<Option<Arc<UserVault>>, PrivacyError> {
+        match self.parts().privacy.in_use() {
+            Some(privacy) => privacy.vault(user).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     /// Ends all sandboxes; returns when nothing is left.
@@ -241,6 +268,9 @@ impl Engine {
     pub async fn end_all_of(&self, user: &UserId) {
         self.components.executor.cancel_all_of(user);
         self.parts().sessions.interpreters().forget_all_of(user);
+        if let Some(privacy) = self.privacy() {
+            privacy.vaults().forget(user);
+        }
         self.parts().sessions.settled().await;
     }
 
@@ -322,6 +352,20 @@ impl Engine {
     #[must_use]
     pub fn with_trial_limits(self, limits: Limits) -> Self {
         self.skills().set_trial_limits(limits);
+        self
+    }
+
+    /// Records executions and calls in an audit log: no call is made that is not in it. Only the first call has an effect.
+    #[must_use]
+    pub fn with_audit(self, log: Arc<dyn AuditLog>) -> Self {
+        self.parts().tools.audit().set(log);
+        self
+    }
+
+    /// Sets the checks of code before it runs. Without them, nothing is checked. Only the first call has an effect.
+    #[must_use]
+    pub fn with_guardrails(self, guardrails: Guardrails) -> Self {
+        self.components.executor.guards().set(guardrails);
         self
     }
 

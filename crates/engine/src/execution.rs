@@ -10,11 +10,14 @@ pub(crate) use facts::Facts;
 
 use crate::active::Active;
 use crate::artifacts::{Artifacts, Author};
+use crate::audience::Audience;
 use crate::call_file::{CallFile, ResumeError};
 use crate::capture::{Capture, Output};
+use crate::guards::Guards;
 use crate::host_calls::HostCalls;
 use crate::journal::{self, Shown, Tape, not_logged};
 use crate::listener::Listener;
+use crate::privacy::{CurrentPrivacy, ForModel, unprotected};
 use crate::records::Records;
 use crate::request::{CallLogging, Request};
 use crate::run::{Context, Ran, run};
@@ -25,9 +28,11 @@ use crate::under_way::{Open, UnderWay, stopped};
 use crate::verdict::Ending;
 use crate::workspace::Workspaces;
 use coracle_store::{ExecutionRecord, Store, StoreError, TaskState};
-use coracle_types::{Artifact, ErrorCode, Event, Execution, ExecutionId, Failure, UserId};
+use coracle_types::{Artifact, ErrorCode, Event, Execution, ExecutionId, Failure, OutputStream, UserId};
 use facts::{Log, assemble, nothing_ran};
-use refusals::{being_deleted, check, elsewhere_ran, no_folder, not_resumed, suggest_resuming, too_many_sessions};
+use refusals::{
+    being_deleted, check, elsewhere_ran, no_folder, not_audited, not_resumed, suggest_resuming, too_many_sessions,
+};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -47,12 +52,14 @@ pub(crate) struct Parts {
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) sandboxes: Sandboxes,
     pub(crate) tools: Tools,
+    pub(crate) privacy: CurrentPrivacy,
 }
 
 /// Runs code.
 #[derive(Debug)]
 pub(crate) struct Executor {
     parts: Parts,
+    guards: Guards,
     /// The users whose code is running.
     active: Active,
     under_way: UnderWay,
@@ -63,7 +70,7 @@ pub(crate) struct Executor {
 impl Executor {
     pub(crate) fn new(parts: Parts) -> Self {
         let (active, under_way, records) = (Active::default(), UnderWay::default(), Records::default());
-        Self { parts, active, under_way, records }
+        Self { parts, guards: Guards::default(), active, under_way, records }
     }
 
     /// Runs one piece of code to its end, and returns all of its output too. Dropping the future ends the code.
@@ -73,13 +80,23 @@ impl Executor {
             Ok(vars_bytes) => facts.vars_bytes = vars_bytes,
             Err(failure) => return nothing_ran(facts, &request, failure),
         }
+        match self.guards.check(&request, &self.parts.tools).await {
+            Ok(warnings) => facts.warnings.extend(warnings),
+            Err(failure) => return nothing_ran(facts, &request, failure),
+        }
         if self.under_way.is_stopping() {
             return nothing_ran(facts, &request, stopped());
         }
         let Some(_busy) = self.active.begin(&request.user) else {
             return nothing_ran(facts, &request, being_deleted());
         };
-        let mut capture = Capture::new(request.events.clone(), request.limits.output_bytes);
+        facts.for_model = match self.for_model(&request).await {
+            Ok(for_model) => for_model,
+            Err(failure) => return nothing_ran(facts, &request, failure),
+        };
+        // For a model, output is reported when all of it has been searched.
+        let live = request.events.clone().filter(|_| facts.for_model.is_none());
+        let mut capture = Capture::new(live, request.limits.output_bytes);
         let workspace = match self.workspace(&request) {
             Ok(workspace) => workspace,
             Err(error) => return nothing_ran(facts, &request, no_folder(self.parts.workspaces.root(), &error)),
@@ -110,6 +127,8 @@ impl Executor {
         request.cancel = asked.child_token();
         let begun = facts.begun(&request);
         let open = self.under_way.begin(&self.parts.store, begun, &request.cancel, request.is_listed);
+        let (running, unavailable) = self.parts.tools.audit().began(&request, &facts.id).await;
+        facts.warnings.extend(unavailable.map(|error| not_audited(&error)));
         facts.tools = self.parts.tools.known(&request).await;
         let ran = match &request.session {
             None => self.run_fresh(&request, &workspace, &mut capture, &mut facts).await,
@@ -123,14 +142,23 @@ impl Executor {
             return Box::pin(self.execute(Request { session: handle, cancel: asked, ..request })).await;
         }
         let (task, tape, mut turn) = (facts.task.take(), facts.tape.take(), facts.turn.take());
-        let (output, log) = (capture.finish(), facts.log.take());
+        let (mut output, log) = (capture.finish(), facts.log.take());
+        let (mut ran, for_model) = (ran, facts.for_model.clone());
+        if let Some(for_model) = &for_model {
+            (ran, output) = Box::pin(for_model.protect_output(ran, output)).await;
+            Box::pin(tell_output(&output, &request)).await;
+        }
         let mut execution = self.finished(facts, &request, ran, &output, &workspace);
+        if let Some(for_model) = &for_model {
+            Box::pin(for_model.protect(&mut execution)).await;
+        }
         if log.is_some_and(|log| log.is_worth_resuming()) {
             suggest_resuming(&mut execution);
         }
         let state = self.state_of(&mut execution, &asked);
         // The list of executions and the log of the session are both made from this.
         let outcome = serde_json::to_value(&execution).unwrap_or_default();
+        running.ended(&execution);
         let Some(task) = task else {
             let not_listed = Box::pin(self.wrap_up(&request, outcome, open, state)).await;
             execution.warnings.extend(not_listed);
@@ -175,9 +203,23 @@ impl Executor {
         (execution, output)
     }
 
+    /// What protects the answer to a request, if it goes to a model.
+    async fn for_model(&self, request: &Request) -> Result<Option<ForModel>, Failure> {
+        let Some(privacy) = self.parts.privacy.in_use().filter(|_| request.audience == Audience::Model) else {
+            return Ok(None);
+        };
+        let vault = privacy.vault(&request.user).await.map_err(|error| unprotected(&error))?;
+        Ok(Some(ForModel(vault)))
+    }
+
     /// The users whose code is running.
     pub(crate) fn active(&self) -> &Active {
         &self.active
+    }
+
+    /// The checks of code before it runs.
+    pub(crate) fn guards(&self) -> &Guards {
+        &self.guards
     }
 
     /// The components that executions use.
@@ -351,7 +393,7 @@ impl Executor {
                 let author = Author { execution: facts.id.clone(), session };
                 let taken = self.parts.artifacts.take_over(&request.user, author, left).await;
                 live.artifacts.offer_again(&taken.again);
-                Box::pin(tell_of(&taken.artifacts, request)).await;
+                Box::pin(tell_of(&taken.artifacts, request, facts.for_model.clone())).await;
                 facts.artifacts = taken.artifacts;
                 facts.warnings.extend(taken.warnings);
             }
@@ -395,9 +437,9 @@ impl Executor {
     fn calls(&self, request: &Request, facts: &Facts) -> Arc<dyn HostCalls> {
         let task = facts.task.as_ref().map(|task| task.place.clone());
         let checkpoints = Checkpoints::new(Arc::clone(&self.parts.sessions), task, Arc::clone(&request.calls));
-        let Facts { id, clock, ledger, tools, log, .. } = facts;
+        let Facts { id, clock, ledger, tools, log, for_model, .. } = facts;
         let log = log.as_ref().map(Log::calls);
-        let calls_of = CallsOf { execution: id, clock, ledger, log: log.as_ref() };
+        let calls_of = CallsOf { execution: id, clock, ledger, log: log.as_ref(), for_model: for_model.as_ref() };
         let calls = self.parts.tools.answering(request, calls_of, tools.inventory.as_ref(), Arc::new(checkpoints));
         match &facts.tape {
             Some(tape) => tape.around(calls),
@@ -406,9 +448,22 @@ impl Executor {
     }
 }
 
+/// Reports output that nobody has heard of yet. The result has it, too, so a listener that is too slow misses nothing.
+async fn tell_output(output: &Output, request: &Request) {
+    let listener = Listener::new(request.events.clone(), None);
+    let telling = async {
+        for (stream, bytes) in [(OutputStream::Stdout, output.stdout()), (OutputStream::Stderr, output.stderr())] {
+            if !bytes.is_empty() {
+                listener.tell(Event::Output { stream, bytes: bytes.to_vec() }).await;
+            }
+        }
+    };
+    let _ = timeout(TOLD_WITHIN, telling).await;
+}
+
 /// Reports artifacts to the listener. The result has them all, so a listener that is too slow misses nothing.
-async fn tell_of(artifacts: &[Artifact], request: &Request) {
-    let listener = Listener::new(request.events.clone());
+async fn tell_of(artifacts: &[Artifact], request: &Request, for_model: Option<ForModel>) {
+    let listener = Listener::new(request.events.clone(), for_model);
     if !listener.is_present() {
         return;
     }

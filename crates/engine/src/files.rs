@@ -22,10 +22,12 @@ use path::{InWorkspace, SEEN_AT, UNFINISHED};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 use serde::Serialize;
+use std::fmt;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
 /// Maximum number of entries in a list.
@@ -82,9 +84,40 @@ impl FileInfo {
         Self { path: path.to_string(), kind, bytes, modified_ms, stamp }
     }
 
+    /// The version of a file.
+    pub fn version(&self) -> FileVersion {
+        FileVersion { stamp: self.stamp, bytes: self.bytes }
+    }
+
     /// Time of the last write.
     pub fn modified(&self) -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_millis(self.modified_ms)
+    }
+}
+
+/// A version of a file: another one if the file was changed or replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileVersion {
+    stamp: Stamp,
+    bytes: u64,
+}
+
+impl fmt::Display for FileVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (seconds, nanos, inode) = self.stamp;
+        write!(f, "{seconds:x}-{nanos:x}-{inode:x}-{:x}", self.bytes)
+    }
+}
+
+impl FromStr for FileVersion {
+    type Err = std::num::ParseIntError;
+
+    /// Parses what [`Self`] is displayed as. Missing parts count as zero, which no file has.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut parts = text.split('-').map(|part| u64::from_str_radix(part, 16));
+        let mut next = || parts.next().unwrap_or(Ok(0));
+        let seconds = i64::try_from(next()?).unwrap_or_default();
+        Ok(Self { stamp: (seconds, next()?, next()?), bytes: next()? })
     }
 }
 
@@ -115,6 +148,8 @@ pub enum Existing {
     Replace,
     /// It stays, and the operation fails.
     Keep,
+    /// It is replaced if it still is this version, and otherwise the operation fails.
+    Unchanged(FileVersion),
 }
 
 /// One workspace. All methods block.
@@ -331,11 +366,12 @@ impl WorkspaceFiles {
         let (parent, new_name) = to.split()?;
         let (new_folder, made) = self.make_folders(&parent)?;
         let flags = match existing {
-            Existing::Replace => RenameFlags::empty(),
+            Existing::Replace | Existing::Unchanged(_) => RenameFlags::empty(),
             Existing::Keep => RenameFlags::NOREPLACE,
         };
-        if existing == Existing::Replace {
-            check_replaced(&new_folder, new_name, &to)?;
+        if existing != Existing::Keep {
+            let there = check_replaced(&new_folder, new_name, &to)?;
+            check_version(there.as_ref(), &to, existing)?;
         }
         rustix::fs::renameat_with(&old_folder, old_name, &new_folder, new_name, flags).map_err(
             |errno| match errno {
@@ -348,6 +384,17 @@ impl WorkspaceFiles {
         sync(&new_folder, &to)?;
         sync(&old_folder, &from)?;
         self.look(&to)
+    }
+
+    /// Creates a folder, and those that it is in.
+    pub fn make_folder(&self, path: &str) -> Result<FileInfo, FileError> {
+        let path = self.path_to_make(path)?;
+        if self.look(&path).is_ok() {
+            return Err(FileError::Exists { path: path.to_string() });
+        }
+        let (_, made) = self.make_folders(&path)?;
+        made.used();
+        self.look(&path)
     }
 
     /// A path as code sees it.
@@ -401,6 +448,13 @@ fn check_replaced(folder: &OwnedFd, name: &str, path: &InWorkspace) -> Result<Op
         FileKind::Link => Err(FileError::kind(path, "a link: links are not followed")),
         FileKind::Other => Err(FileError::kind(path, "no file, but a pipe or a socket")),
     }
+}
+
+/// Fails if a file is to be replaced that is not the version that it should be.
+fn check_version(there: Option<&Stat>, path: &InWorkspace, existing: Existing) -> Result<(), FileError> {
+    let Existing::Unchanged(expected) = existing else { return Ok(()) };
+    let is_same = there.is_some_and(|stat| FileInfo::new(path, stat).version() == expected);
+    if is_same { Ok(()) } else { Err(FileError::Changed { path: path.to_string() }) }
 }
 
 fn sync(folder: &OwnedFd, path: &InWorkspace) -> Result<(), FileError> {

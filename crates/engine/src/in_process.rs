@@ -15,7 +15,7 @@ pub type Handler = Box<dyn Fn(Map<String, Value>) -> ToolResult + Send + Sync>;
 
 /// A server whose tools are functions of this process, for programs that embed the engine.
 pub struct InProcess {
-    spec: ServerSpec,
+    spec: Arc<ServerSpec>,
     tools: Arc<ToolList>,
     handlers: HashMap<String, Handler>,
     changes: broadcast::Sender<Change>,
@@ -43,7 +43,7 @@ impl InProcess {
             call_timeout: Duration::ZERO,
         };
         Self {
-            spec,
+            spec: Arc::new(spec),
             tools: Arc::new(listed.into_iter().collect()),
             handlers,
             changes: broadcast::channel(1).0,
@@ -67,8 +67,8 @@ impl fmt::Debug for InProcess {
 
 #[async_trait]
 impl Servers for InProcess {
-    fn servers(&self) -> Vec<&ServerSpec> {
-        vec![&self.spec]
+    fn servers(&self) -> Vec<Arc<ServerSpec>> {
+        vec![Arc::clone(&self.spec)]
     }
 
     fn changes(&self) -> broadcast::Receiver<Change> {

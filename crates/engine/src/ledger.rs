@@ -1,5 +1,6 @@
 //! The calls of tools in one execution, as the host observed them.
 
+use crate::audit::{CallInProgress, Stage};
 use crate::listener::Listener;
 use coracle_policy::arguments_preview;
 use coracle_types::{Event, ToolCall};
@@ -30,7 +31,7 @@ impl Ledger {
             replayed: false,
         };
         let listener = Listener::default();
-        Line { ledger: self.clone(), number, begun: Instant::now(), call: Some(call), listener }
+        Line { ledger: self.clone(), number, begun: Instant::now(), call: Some(call), listener, audited: None }
     }
 
     /// Numbers new calls after those of an earlier attempt.
@@ -65,12 +66,26 @@ pub(crate) struct Line {
     call: Option<ToolCall>,
     /// Learns of the end of the call.
     listener: Listener,
+    /// Records the end of the call in the audit log.
+    audited: Option<CallInProgress>,
 }
 
 impl Line {
     /// Number of the call in its execution.
     pub(crate) fn number(&self) -> u64 {
         self.number
+    }
+
+    /// Has the end of the call recorded in the audit log.
+    pub(crate) fn audit(&mut self, call: CallInProgress) {
+        self.audited = Some(call);
+    }
+
+    /// Notes what was decided about the call.
+    pub(crate) fn reached(&mut self, stage: Stage) {
+        if let Some(audited) = &mut self.audited {
+            audited.stage = stage;
+        }
     }
 
     /// Reports to the listener that the call begins. It is then told of the end, too.
@@ -116,6 +131,9 @@ impl Drop for Line {
         let ToolCall { server, tool, ok, code, ms, bytes_in, bytes_out, start_ms, replayed } = &call;
         let code = code.as_deref().unwrap_or_default();
         tracing::info!(%server, %tool, ok, code, ms, bytes_in, bytes_out, start_ms, replayed, "tool call");
+        if let Some(audited) = &self.audited {
+            audited.ended(&call);
+        }
         if self.listener.is_present() {
             self.listener.tell_later(Event::CallEnded { number: self.number, call: call.clone() });
         }

@@ -19,6 +19,8 @@
 mod active;
 mod answer;
 mod artifacts;
+mod audience;
+mod audit;
 mod belongings;
 mod broker;
 mod call_file;
@@ -30,6 +32,7 @@ mod embedder;
 mod engine;
 mod execution;
 mod files;
+mod guards;
 mod hint;
 mod history;
 mod host_calls;
@@ -41,6 +44,7 @@ mod json;
 mod ledger;
 mod listener;
 mod outbox;
+mod privacy;
 mod recording;
 mod records;
 mod replay;
@@ -59,20 +63,24 @@ mod waiting;
 mod workspace;
 
 pub use artifacts::{ArtifactError, Lasting, OpenStore, content_type, percent_decoded, percent_encoded};
+pub use audience::Audience;
 pub use belongings::{AccountFate, Belongings, DeleteError};
 pub use call_file::{Program, ResumeError, Resumption};
 pub use call_log::{CallAnswer, CallLog, CallLogError, EarlierCall, LoggedCall};
 pub use capture::{Output, left_out, output_lines};
+pub use coracle_guardrails::{Access, Guardrails};
 pub use coracle_store::{ArtifactRecord, ArtifactUsage, ArtifactVersion};
 pub use embedder::{EmbedError, Embedder};
 pub use engine::{Engine, EngineConfig};
 pub use files::{
-    Existing, FileError, FileInfo, FileKind, FileList, Listed, MAX_ENTRIES, Quota, Unfinished, WorkspaceFiles,
+    Existing, FileError, FileInfo, FileKind, FileList, FileVersion, Listed, MAX_ENTRIES, Quota, Unfinished,
+    WorkspaceFiles,
 };
 pub use history::{History, ShownTask};
 pub use host_calls::{HostCallError, HostCalls, NoCalls};
 pub use housekeeping::{Cleaned, Cleanup, CleanupMode, CleanupStep, Housekeeping, WorkspaceUse};
 pub use in_process::{Handler, InProcess};
+pub use privacy::{Privacy, PrivacyModes, tokenize_message};
 pub use replay::{Difference, Replay, ReplayError, ReplayFiles, ReplayedTask};
 pub use request::{CallLogging, DirectCall, DirectError, MAX_CODE_BYTES, Request};
 pub use servers::Servers;

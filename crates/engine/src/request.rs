@@ -1,8 +1,10 @@
 //! Requests to the engine: to run code, or to call one tool.
 
+use crate::audience::Audience;
 use crate::call_file::Resumption;
 use crate::call_log::CallLog;
 use crate::host_calls::{HostCallError, HostCalls, NoCalls};
+use coracle_guardrails::Access;
 use coracle_policy::{Approver, NobodyToAsk};
 use coracle_types::{Event, Language, Limits, ServerName, SessionId, UserId};
 use coracle_upstream::CallContext;
@@ -48,6 +50,10 @@ pub struct Request {
     pub approver: Arc<dyn Approver>,
     /// Log of the calls of the code.
     pub call_log: CallLogging,
+    /// Who gets the answer and the events.
+    pub audience: Audience,
+    /// What the task may do with tools. The broker refuses other calls.
+    pub access: Access,
     /// Whether the execution is listed. Those that the server runs for itself are not.
     pub is_listed: bool,
     /// Set if a skill is tried out: the folder that the code sees instead of the user's skills. No artifacts are kept.
@@ -71,6 +77,8 @@ impl Request {
             calls: Arc::new(NoCalls),
             approver: Arc::new(NobodyToAsk),
             call_log: CallLogging::Off,
+            audience: Audience::default(),
+            access: Access::Any,
             is_listed: true,
             trial: None,
         }

@@ -13,8 +13,13 @@ use tokio::sync::broadcast;
 /// server or tool is an error and not a panic: names come from hostile code.
 #[async_trait]
 pub trait Servers: Send + Sync + fmt::Debug {
-    /// All servers. They never change.
-    fn servers(&self) -> Vec<&ServerSpec>;
+    /// All servers.
+    fn servers(&self) -> Vec<Arc<ServerSpec>>;
+
+    /// The server with this name.
+    fn server(&self, name: &ServerName) -> Option<Arc<ServerSpec>> {
+        self.servers().into_iter().find(|spec| spec.name == *name)
+    }
 
     /// Receives an event when the tools of a server have changed.
     fn changes(&self) -> broadcast::Receiver<Change>;
@@ -48,8 +53,12 @@ pub trait Servers: Send + Sync + fmt::Debug {
 
 #[async_trait]
 impl Servers for Upstream {
-    fn servers(&self) -> Vec<&ServerSpec> {
+    fn servers(&self) -> Vec<Arc<ServerSpec>> {
         self.servers()
+    }
+
+    fn server(&self, name: &ServerName) -> Option<Arc<ServerSpec>> {
+        self.server(name)
     }
 
     fn changes(&self) -> broadcast::Receiver<Change> {

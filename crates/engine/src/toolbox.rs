@@ -9,6 +9,7 @@ mod at_hand;
 mod caps;
 mod discovery;
 mod embeddings;
+mod glimpse;
 mod inventory;
 mod known;
 mod mentions;
@@ -35,7 +36,7 @@ use sha2::{Digest, Sha256};
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::broadcast::error::RecvError;
 
@@ -79,8 +80,8 @@ pub struct Toolbox {
     known: Mutex<HashMap<(Owner, ServerName), Known>>,
     /// Time of the first call of `patience` for each server that had not listed its tools in this process.
     asked: Mutex<HashMap<(Owner, ServerName), Instant>>,
-    /// Spellings of server names that policy rules may use.
-    server_names: NamesByWire,
+    /// What the configuration says about servers, besides how to reach them. Replaced as a whole.
+    configured: RwLock<Arc<Configured>>,
     /// Patterns of policy rules that were already reported because they match no tool.
     reported: Mutex<HashSet<String>>,
     /// Value of `generation` when the policy rules were last checked.
@@ -93,6 +94,22 @@ pub struct Toolbox {
     embeddings: Option<Arc<Embeddings>>,
 }
 
+/// What the configuration says about servers, besides how to reach them.
+#[derive(Debug)]
+struct Configured {
+    /// Spellings of server names that policy rules may use.
+    names: NamesByWire,
+    /// Servers that cannot be used, each with the reason and the fix.
+    unusable: Vec<(ServerName, String)>,
+}
+
+impl Configured {
+    fn new(servers: &[Arc<ServerSpec>], unusable: Vec<(ServerName, String)>) -> RwLock<Arc<Self>> {
+        let names = names::of_servers(servers.iter().map(|spec| spec.name.as_str()));
+        RwLock::new(Arc::new(Self { names, unusable }))
+    }
+}
+
 impl Toolbox {
     /// Creates a toolbox without starting any server. Must be called within a Tokio runtime.
     pub fn new(
@@ -103,7 +120,7 @@ impl Toolbox {
     ) -> Arc<Self> {
         let approvals = Approvals::new(Policy::new(rules), Arc::clone(&store));
         let mut changes = upstream.changes();
-        let server_names = names::of_servers(upstream.servers().into_iter().map(|spec| spec.name.as_str()));
+        let configured = Configured::new(&upstream.servers(), config.unusable.clone());
         let toolbox = Arc::new(Self {
             embeddings: config.embedder.clone().map(Embeddings::new),
             config,
@@ -112,7 +129,7 @@ impl Toolbox {
             approvals,
             known: Mutex::default(),
             asked: Mutex::default(),
-            server_names,
+            configured,
             reported: Mutex::default(),
             checked: AtomicU64::new(u64::MAX),
             generation: AtomicU64::new(0),
@@ -133,9 +150,36 @@ impl Toolbox {
         toolbox
     }
 
+    /// Returns whether there are neither servers nor descriptions of tools.
+    pub fn is_empty(&self) -> bool {
+        self.config.registry.is_none() && self.configured().unusable.is_empty() && self.upstream.servers().is_empty()
+    }
+
     /// Returns the connections to the servers.
     pub fn upstream(&self) -> &dyn Servers {
         self.upstream.as_ref()
+    }
+
+    /// Replaces the servers, those that cannot be used, and the policy rules. Servers that have not changed stay
+    /// connected. Does nothing if the tools are not those of MCP servers.
+    pub fn reconfigure(&self, servers: Vec<ServerSpec>, unusable: Vec<(ServerName, String)>, rules: Rules) {
+        let Some(upstream) = self.upstream.passes_on() else { return };
+        // The rules come first: no new server is ever called under old ones.
+        self.approvals.replace_policy(Policy::new(rules));
+        let changed = upstream.replace_servers(servers);
+        let configured = Configured::new(&upstream.servers(), unusable);
+        std::mem::swap(
+            &mut *self.configured.write().unwrap_or_else(PoisonError::into_inner),
+            &mut *configured.write().unwrap_or_else(PoisonError::into_inner),
+        );
+        self.known().retain(|(_, server), _| !changed.contains(server));
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).retain(|(_, server), _| !changed.contains(server));
+        self.changed();
+        upstream.announce_servers(&changed);
+    }
+
+    fn configured(&self) -> Arc<Configured> {
+        Arc::clone(&self.configured.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Connects to a server if necessary, and updates the known tools of that server.
@@ -151,7 +195,7 @@ impl Toolbox {
     pub async fn last_listed(&self, user: &UserId, server: &ServerName) -> Result<Option<ListedTools>, StoreError> {
         let Some(spec) = self.spec(server) else { return Ok(None) };
         let listed = self.store.tools(&Owner::of(spec.scope, user), server).await?;
-        Ok(listed.filter(|listed| listed.fingerprint == fingerprint(spec)))
+        Ok(listed.filter(|listed| listed.fingerprint == fingerprint(&spec)))
     }
 
     /// Rules, people and their answers.
@@ -229,21 +273,22 @@ impl Toolbox {
 
     /// Returns the error for an unknown or unusable server.
     pub(crate) fn no_server(&self, name: &str) -> HostCallError {
-        if let Some((server, reason)) = self.config.unusable.iter().find(|(server, _)| server.as_str() == name) {
+        if let Some((server, reason)) = self.configured().unusable.iter().find(|(server, _)| server.as_str() == name) {
             return refused("unavailable", &format!("server {server} cannot be used: {reason}"));
         }
-        let servers: Vec<&str> = self.upstream.servers().into_iter().map(|spec| spec.name.as_str()).collect();
+        let servers = self.upstream.servers();
+        let servers: Vec<&str> = servers.iter().map(|spec| spec.name.as_str()).collect();
         refused("unknown_server", &format!("there is no server {}; there are: {}", quoted(name), servers.join(", ")))
     }
 
     /// Returns the configured servers that cannot be used, each with the reason.
-    pub fn unusable(&self) -> &[(ServerName, String)] {
-        &self.config.unusable
+    pub fn unusable(&self) -> Vec<(ServerName, String)> {
+        self.configured().unusable.clone()
     }
 
     /// Returns whether a server is configured but cannot be used.
     pub fn is_unusable(&self, server: &ServerName) -> bool {
-        self.config.unusable.iter().any(|(name, _)| name == server)
+        self.configured().unusable.iter().any(|(name, _)| name == server)
     }
 
     /// Returns how long a caller should wait for a server that it does not specifically need.
@@ -321,7 +366,11 @@ impl Toolbox {
             coracle_upstream::Owner::User(user) => user.clone(),
             coracle_upstream::Owner::Everyone => UserId::local(),
         };
+        // A server that was removed or configured anew is not started for this.
         let Some(owner) = self.owner(&user, &change.server) else { return };
+        if !self.known().contains_key(&(owner.clone(), change.server.clone())) {
+            return;
+        }
         match self.upstream.tools(&user, &change.server).await {
             Ok(list) => self.saw(&owner, &change.server, &list).await,
             Err(error) => {
@@ -351,7 +400,7 @@ impl Toolbox {
         };
         self.changed();
         if let Some(spec) = self.spec(server) {
-            let listed = ListedTools { fingerprint: fingerprint(spec), tools, listed_at: SystemTime::now() };
+            let listed = ListedTools { fingerprint: fingerprint(&spec), tools, listed_at: SystemTime::now() };
             if let Err(error) = self.store.put_tools(owner, server, &listed).await {
                 tracing::warn!(%server, %error, "its list of tools is not kept");
             }
@@ -367,8 +416,8 @@ impl Toolbox {
         self.generation.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn spec(&self, server: &ServerName) -> Option<&ServerSpec> {
-        self.upstream.servers().into_iter().find(|spec| spec.name == *server)
+    fn spec(&self, server: &ServerName) -> Option<Arc<ServerSpec>> {
+        self.upstream.server(server)
     }
 
     fn owner(&self, user: &UserId, server: &ServerName) -> Option<Owner> {

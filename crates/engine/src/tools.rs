@@ -1,15 +1,18 @@
 //! The tools that code and clients can call, if the engine has a toolbox.
 
+use crate::audit::Audit;
 use crate::broker::{Broker, Caller};
 use crate::call_log::CallLog;
 use crate::clock::Clock;
 use crate::host_calls::{HostCalls, NoCalls};
 use crate::ids::new_execution_id;
 use crate::ledger::Ledger;
+use crate::privacy::{CurrentPrivacy, ForModel};
 use crate::recording::Recording;
 use crate::request::{DirectCall, DirectError, Request};
 use crate::toolbox::{Inventory, Listing, Toolbox};
 use crate::waiting::telling;
+use coracle_guardrails::Access;
 use coracle_store::ExecutionRecord;
 use coracle_types::{ExecutionId, UserId};
 use serde_json::Value;
@@ -24,6 +27,8 @@ const NO_LIMIT: Duration = Duration::from_hours(24);
 #[derive(Clone, Debug)]
 pub(crate) struct Tools {
     toolbox: Option<Arc<Toolbox>>,
+    audit: Audit,
+    privacy: CurrentPrivacy,
 }
 
 /// The tools that one piece of code uses.
@@ -41,11 +46,18 @@ pub(crate) struct CallsOf<'a> {
     pub(crate) clock: &'a Clock,
     pub(crate) ledger: &'a Ledger,
     pub(crate) log: Option<&'a Arc<dyn CallLog>>,
+    /// Set if a model listens.
+    pub(crate) for_model: Option<&'a ForModel>,
 }
 
 impl Tools {
-    pub(crate) fn new(toolbox: Option<Arc<Toolbox>>) -> Self {
-        Self { toolbox }
+    pub(crate) fn new(toolbox: Option<Arc<Toolbox>>, privacy: CurrentPrivacy) -> Self {
+        Self { toolbox, audit: Audit::default(), privacy }
+    }
+
+    /// The audit log.
+    pub(crate) fn audit(&self) -> &Audit {
+        &self.audit
     }
 
     pub(crate) fn toolbox(&self) -> Option<&Arc<Toolbox>> {
@@ -82,7 +94,7 @@ impl Tools {
         inventory: Option<&Arc<Inventory>>,
         others: Arc<dyn HostCalls>,
     ) -> Arc<dyn HostCalls> {
-        let CallsOf { execution, clock, ledger, log } = calls_of;
+        let CallsOf { execution, clock, ledger, log, for_model } = calls_of;
         let recording =
             log.map(|log| Arc::new(Recording::new(Arc::clone(log), ledger.clone(), request.cancel.clone())));
         let recorded = |calls: Arc<dyn HostCalls>| match &recording {
@@ -96,7 +108,11 @@ impl Tools {
             execution: execution.clone(),
             approver: Arc::clone(&request.approver),
             cancel: request.cancel.clone(),
+            audit: self.audit.clone(),
             events: request.events.clone(),
+            for_model: for_model.cloned(),
+            privacy: self.privacy.in_use(),
+            access: request.access,
         };
         let broker = Broker::new(Arc::clone(toolbox), caller, clock.clone(), ledger.clone(), others);
         recorded(Arc::new(broker.knowing(inventory).recorded(recording.clone())))
@@ -122,7 +138,11 @@ impl Tools {
             execution: new_execution_id(),
             approver: Arc::clone(&call.approver),
             cancel: call.context.cancel.clone(),
+            audit: self.audit.clone(),
             events: None,
+            for_model: None,
+            privacy: self.privacy.in_use(),
+            access: Access::Any,
         };
         let clock = Clock::new(NO_LIMIT);
         let broker = Broker::new(Arc::clone(toolbox), caller, clock, Ledger::default(), Arc::new(NoCalls));

@@ -15,7 +15,7 @@ use catalogue::{Catalogue, Server};
 use coracle_protocol::CallFailure;
 use serde_json::{Value, json};
 use std::ffi::OsString;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal, Read, Write};
 use std::process::ExitCode;
 
 /// The exit status if the call failed.
@@ -24,6 +24,9 @@ const FAILED: u8 = 1;
 const USAGE: u8 = 2;
 /// The exit status if the call failed, and may succeed later (EX_TEMPFAIL).
 const TRY_AGAIN: u8 = 75;
+
+/// The maximum length of a text that is read from standard input.
+const MAX_TEXT: u64 = 4 << 20;
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -114,6 +117,9 @@ fn run(words: &[String], catalogue: &Catalogue) -> Result<String, ToolError> {
         [word, rest @ ..] if word == "--checkpoint" || word == "checkpoint" && catalogue.server(word).is_err() => {
             return checkpoint(rest);
         }
+        [word, rest @ ..] if word == "--pii" || word == "pii" && catalogue.server(word).is_err() => {
+            return personal(rest);
+        }
         [server] => return there(catalogue, server).map(|server| help::tools(&server)),
         [server, word] if word == "--help" || word == "-h" => {
             return there(catalogue, server).map(|server| help::tools(&server));
@@ -174,6 +180,27 @@ fn checkpoint(words: &[String]) -> Result<String, ToolError> {
     let answer = relay::call(&json!({ "method": "checkpoint", "params": params }))?;
     answer.into_value().map_err(|failure| ToolError::refused("checkpoint".to_owned(), failure))?;
     Ok(format!("checkpoint kept: {step}"))
+}
+
+/// Replaces personal data in a text by tokens, or tokens by what they stand for. Without a text, reads standard input.
+fn personal(words: &[String]) -> Result<String, ToolError> {
+    let usage = || {
+        let hint = "tool pii tokenize [TEXT], or tool pii detokenize [TEXT]; without TEXT, standard input is read";
+        ToolError::usage("pii takes an action and optionally a text", Some(hint.to_owned()))
+    };
+    let (act, text) = match words {
+        [act] => (act, io::read_to_string(io::stdin().lock().take(MAX_TEXT))?),
+        [act, text] => (act, text.clone()),
+        _ => return Err(usage()),
+    };
+    if act != "tokenize" && act != "detokenize" {
+        return Err(usage());
+    }
+    let answer = relay::call(&json!({ "method": format!("pii.{act}"), "params": { "text": text } }))?;
+    match answer.into_value().map_err(|failure| ToolError::refused(format!("{act}_pii"), failure))? {
+        Value::String(text) => Ok(text),
+        other => Ok(other.to_string()),
+    }
 }
 
 /// Renders an answer: text as it is, everything else as JSON.

@@ -60,6 +60,12 @@ declare module "coracle" {
   /** Returns the instructions with this name (`SKILL.md`), or a file beside them. */
   export function get_skill(name: string, path?: string | null): Promise<string>;
 
+  /** Returns the text with tokens such as `[EMAIL_3f9a1c0d5e7b2a64]` instead of the personal data in it. */
+  export function tokenize_pii(text: string): Promise<string>;
+
+  /** Returns the text with what its tokens stand for. Refused where code must not see personal data. */
+  export function detokenize_pii(text: string): Promise<string>;
+
   /** A tool call failed. */
   export class ToolError extends Error {
     readonly server: string;

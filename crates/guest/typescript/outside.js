@@ -26,3 +26,5 @@ export const list_skills = own("list_skills");
 export const search_skills = own("search_skills");
 export const delete_skill = own("delete_skill");
 export const get_skill = own("get_skill");
+export const tokenize_pii = own("tokenize_pii");
+export const detokenize_pii = own("detokenize_pii");

@@ -105,8 +105,16 @@
     return (await asks.get({ __proto__: null, name, path }, stack)).content;
   };
 
+  // Tokens that stand for personal data.
+  const personal = (act) => async (text) => {
+    const { stack } = new p.Error();
+    return await ask("coracle", `${act}_pii`, `pii.${act}`, { __proto__: null, text }, stack);
+  };
+  const tokenize_pii = personal("tokenize");
+  const detokenize_pii = personal("detokenize");
+
   shared.exports = {
     call, search_tools, checkpoint, ToolError, MediaFile,
-    save_skill, load_skill, list_skills, search_skills, delete_skill, get_skill,
+    save_skill, load_skill, list_skills, search_skills, delete_skill, get_skill, tokenize_pii, detokenize_pii,
   };
 })

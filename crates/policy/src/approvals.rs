@@ -5,7 +5,7 @@ use crate::restrictions::Restrictions;
 use crate::{Answer, Approver, Doubt, Policy, Question, Reason, Refusal, Verdict};
 use coracle_store::{Store, StoreError, ToolDecision};
 use coracle_types::{Decision, ExecutionId, ServerName, SessionId, Tool, UserId};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::SystemTime;
 use tokio::sync::watch;
 
@@ -25,7 +25,8 @@ pub enum Grant {
 /// Rules, people and their answers: every tool call passes [`Approvals::decide`].
 #[derive(Debug)]
 pub struct Approvals {
-    policy: Policy,
+    /// Replaced as a whole.
+    policy: RwLock<Arc<Policy>>,
     store: Arc<dyn Store>,
     grants: Grants,
     restrictions: Restrictions,
@@ -37,7 +38,7 @@ impl Approvals {
     /// Creates approvals that keep permanent answers in `store`.
     pub fn new(policy: Policy, store: Arc<dyn Store>) -> Self {
         Self {
-            policy,
+            policy: RwLock::new(Arc::new(policy)),
             store,
             grants: Grants::default(),
             restrictions: Restrictions::default(),
@@ -46,8 +47,14 @@ impl Approvals {
     }
 
     /// The part that decides without asking anyone.
-    pub fn policy(&self) -> &Policy {
-        &self.policy
+    pub fn policy(&self) -> Arc<Policy> {
+        Arc::clone(&self.policy.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Replaces the rules. Open questions that the new rules answer are withdrawn.
+    pub fn replace_policy(&self, policy: Policy) {
+        *self.policy.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(policy);
+        self.tell_others();
     }
 
     /// Decides whether the call may be made, and asks a person if necessary.
@@ -58,7 +65,7 @@ impl Approvals {
     /// With a [`Doubt`] about the call, a person is asked unless the call is denied. The answer then counts for the
     /// call only: nothing is remembered.
     pub async fn decide(&self, call: Call<'_>, approver: &dyn Approver) -> Result<Grant, Refusal> {
-        let mut verdict = self.policy.decide(call.tool, call.names);
+        let mut verdict = self.policy().decide(call.tool, call.names);
         match self.restriction(&call).await {
             Some(Decision::Deny) if verdict.decision != Decision::Deny => return Err(Refusal::Remembered),
             Some(Decision::Ask) if verdict.decision == Decision::Allow => {
@@ -83,11 +90,23 @@ impl Approvals {
         loop {
             tokio::select! {
                 biased;
-                answer = &mut asked => return match call.doubt {
-                    Some(doubt) => without_doubt(answer, doubt),
-                    None => self.answered(answer, &call, definition, verdict).await,
-                },
+                answer = &mut asked => {
+                    let now = self.policy().decide(call.tool, call.names);
+                    return match call.doubt {
+                        _ if now.decision == Decision::Deny => Err(Refusal::denied(now)),
+                        Some(doubt) => without_doubt(answer, doubt),
+                        None => self.answered(answer, &call, definition, verdict).await,
+                    };
+                }
                 Ok(()) = answers.changed() => {
+                    let now = self.policy().decide(call.tool, call.names);
+                    match now.decision {
+                        Decision::Deny => return Err(Refusal::denied(now)),
+                        Decision::Allow if !must_ask && verdict.reason != Reason::Wish => {
+                            return Ok(Grant::Policy(now.reason));
+                        }
+                        Decision::Allow | Decision::Ask => {}
+                    }
                     if let Some(settled) = self.settled(&call, &definition, must_ask).await {
                         return settled;
                     }

@@ -143,6 +143,11 @@ impl Pattern {
         !self.server.written.contains(&Piece::Any)
     }
 
+    /// Whether the pattern names one tool, without a star.
+    pub fn names_one_tool(&self) -> bool {
+        self.names_one_server() && !self.tool.written.contains(&Piece::Any)
+    }
+
     /// Whether the other pattern matches everything that this one does, and more.
     pub fn is_more_specific_than(&self, other: &Self) -> bool {
         self.is_within(other) && !other.is_within(self)

@@ -109,6 +109,13 @@ impl Rules {
         strictest.map(|(read, _)| &read.rule)
     }
 
+    /// The rules that name the tool with these names, and no other.
+    pub fn about_tool<'a>(&'a self, names: &'a ToolNames) -> impl Iterator<Item = &'a Rule> {
+        let is_about =
+            |read: &&Read| read.pattern.names_one_tool() && read.pattern.matches(names, read.rule.decision).is_some();
+        self.rules.iter().filter(is_about).map(|read| &read.rule)
+    }
+
     /// Rules that match no tool, although the tools of every server that they match are known.
     pub fn without_effect(&self, servers: &[KnownServer]) -> Vec<&Rule> {
         let has_no_effect = |read: &&Read| {

@@ -13,6 +13,7 @@ mod legacy_skills;
 mod local_browser;
 mod local_key;
 mod oidc;
+mod operator;
 mod page;
 mod pages;
 mod parts;
@@ -28,6 +29,7 @@ mod v1;
 
 use crate::agent::AgentOptions;
 use crate::approvals::OpenQuestions;
+use crate::configuration::Configuration;
 use crate::gone::Gone;
 use crate::identity::Identity;
 use crate::mcp::Frontend;
@@ -100,6 +102,8 @@ pub struct HttpOptions {
     pub auth: Option<AuthOptions>,
     /// Models and limits of the agent.
     pub agent: AgentOptions,
+    /// Settings that admins can change while the server runs.
+    pub configuration: Option<Arc<dyn Configuration>>,
 }
 
 /// Maximum number of archives that are sent at once. Each one needs a thread for as long as its client reads.
@@ -134,6 +138,7 @@ struct App {
     /// Held while data is deleted, because the whole database is then written anew.
     deleting: Arc<tokio::sync::Mutex<()>>,
     rate: RateLimit,
+    configuration: Option<Arc<dyn Configuration>>,
     stop: CancellationToken,
 }
 
@@ -187,6 +192,7 @@ pub async fn serve_http(
         replays: UserTurns::at_most(MAX_REPLAYS),
         deleting: Arc::default(),
         rate: RateLimit::new(options.requests_per_minute, &frontend.metrics),
+        configuration: options.configuration,
         stop: stop.clone(),
     };
     let guarded = routes(&app, &options.cors_origins)

@@ -13,6 +13,7 @@ mod agent;
 mod agent_runtime;
 mod approvals;
 mod artifact_archive;
+mod configuration;
 mod daily_tokens;
 mod demo;
 mod gone;
@@ -23,6 +24,7 @@ mod mcp;
 mod metrics;
 mod pending_sign_ins;
 mod personal_keys;
+mod private_provider;
 mod profile;
 mod runs;
 mod stdio;
@@ -34,6 +36,7 @@ mod user_turns;
 mod views;
 
 pub use agent::{AgentOptions, ProviderOptions};
+pub use configuration::{Configuration, ConfigurationError, NewServer};
 pub use daily_tokens::within_daily_tokens;
 pub use demo::{DemoServer, serve_demo};
 pub use http::{AuthOptions, CorsOrigins, HttpOptions, OriginError, Part, Parts, openapi_document, serve_http};
@@ -41,6 +44,7 @@ pub use mcp::{
     Frontend, FrontendOptions, FrontendTools, INSTRUCTIONS, OfferedTool, SelectedTools, count_tokens, offered_tools,
     tool_names,
 };
+pub use private_provider::without_personal_data;
 pub use profile::{Profile, UnknownProfile};
 pub use stdio::serve_stdio;
 pub use timestamp::Timestamp;

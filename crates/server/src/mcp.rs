@@ -14,6 +14,7 @@ mod files;
 mod frontend;
 mod headed;
 mod held;
+mod personal;
 mod progress;
 mod prompt;
 mod render;
@@ -99,6 +100,8 @@ impl Frontend {
             | "wait_for_background_task"
             | "list_background_tasks"
             | "cancel_background_task" => tasks::answer(self, &request, &context).await,
+            "sanitize_pii" => self.sanitize_pii(&request).await,
+            "restore_pii" => self.restore_pii(&request).await,
             "get_version" => Ok(version()),
             "get_execution_stats" => Ok(self.stats().await),
             _ => return Err(unknown_tool(&request.name)),
@@ -259,15 +262,22 @@ impl ServerHandler for Frontend {
 
     async fn call_tool(
         &self,
-        request: CallToolRequestParams,
+        mut request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let frontend = self.of(&context.extensions)?;
         if self.tools.iter().any(|tool| tool.name == request.name) {
-            return frontend.call_own(request, context).await;
+            if request.name == "restore_pii" {
+                // What it returns is meant for the model, if it is allowed.
+                return frontend.call_own(request, context).await;
+            }
+            frontend.restored_names(&mut request).await?;
+            let answer = frontend.call_own(request, context).await;
+            return frontend.tool_result_for_model(answer).await;
         }
         if self.options.profile == Profile::Direct {
-            return frontend.pass_on(request, context).await;
+            let answer = frontend.pass_on(request, context).await;
+            return frontend.tool_result_for_model(answer).await;
         }
         Err(unknown_tool(&request.name))
     }
@@ -284,7 +294,7 @@ impl ServerHandler for Frontend {
     ) -> Result<ListPromptsResult, ErrorData> {
         let frontend = self.of(&context.extensions)?;
         if self.options.profile == Profile::Direct {
-            return frontend.passed_on_prompts().await;
+            return frontend.for_model(frontend.passed_on_prompts().await).await;
         }
         Ok(ListPromptsResult::with_all_items(vec![Prompt::new(prompt::NAME, Some(prompt::DESCRIPTION), None)]))
     }
@@ -296,7 +306,7 @@ impl ServerHandler for Frontend {
     ) -> Result<GetPromptResponse, ErrorData> {
         let frontend = self.of(&context.extensions)?;
         if self.options.profile == Profile::Direct {
-            return frontend.pass_on_prompt(request, context).await;
+            return frontend.prompt_for_model(frontend.pass_on_prompt(request, context).await).await;
         }
         if request.name != prompt::NAME {
             return Err(ErrorData::invalid_params(format!("there is no such prompt: use {}", prompt::NAME), None));
@@ -312,13 +322,13 @@ impl ServerHandler for Frontend {
     ) -> Result<ListResourcesResult, ErrorData> {
         let frontend = self.of(&context.extensions)?;
         if self.options.profile == Profile::Direct {
-            return frontend.passed_on_resources().await;
+            return frontend.for_model(frontend.passed_on_resources().await).await;
         }
         let artifacts = frontend.engine.newest_artifacts(&frontend.user()).await;
         let mut resources = skills::resources(&frontend).await;
         resources.extend(artifacts.iter().map(render::resource));
         resources.extend(files::resources(&frontend).await);
-        Ok(ListResourcesResult::with_all_items(resources))
+        frontend.for_model(Ok(ListResourcesResult::with_all_items(resources))).await
     }
 
     async fn list_resource_templates(
@@ -328,27 +338,28 @@ impl ServerHandler for Frontend {
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
         let frontend = self.of(&context.extensions)?;
         if self.options.profile == Profile::Direct {
-            return frontend.passed_on_templates().await;
+            return frontend.for_model(frontend.passed_on_templates().await).await;
         }
         Ok(ListResourceTemplatesResult::with_all_items(Vec::new()))
     }
 
     async fn read_resource(
         &self,
-        request: ReadResourceRequestParams,
+        mut request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let frontend = self.of(&context.extensions)?;
-        if self.options.profile == Profile::Direct && !request.uri.starts_with("coracle://") {
-            return frontend.pass_on_resource(request, context).await;
-        }
-        if request.uri.starts_with(skills::SCHEME) {
-            return skills::read(&frontend, &request.uri).await.map(Into::into);
-        }
-        if request.uri.starts_with(files::SCHEME) {
-            return files::resource(&frontend, &request.uri).await.map(Into::into);
-        }
-        frontend.artifact(&request.uri).await.map(Into::into)
+        request.uri = frontend.restored_name(request.uri).await?;
+        let answer = if self.options.profile == Profile::Direct && !request.uri.starts_with("coracle://") {
+            frontend.pass_on_resource(request, context).await
+        } else if request.uri.starts_with(skills::SCHEME) {
+            skills::read(&frontend, &request.uri).await.map(Into::into)
+        } else if request.uri.starts_with(files::SCHEME) {
+            files::resource(&frontend, &request.uri).await.map(Into::into)
+        } else {
+            frontend.artifact(&request.uri).await.map(Into::into)
+        };
+        frontend.resource_for_model(answer).await
     }
 
     async fn complete(
@@ -358,7 +369,7 @@ impl ServerHandler for Frontend {
     ) -> Result<CompleteResult, ErrorData> {
         let frontend = self.of(&context.extensions)?;
         if self.options.profile == Profile::Direct {
-            return frontend.pass_on_completion(request, context).await;
+            return frontend.for_model(frontend.pass_on_completion(request, context).await).await;
         }
         Ok(CompleteResult::default())
     }

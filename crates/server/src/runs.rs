@@ -28,7 +28,7 @@ impl Frontend {
         questions: Option<OpenQuestions>,
         stop: &CancellationToken,
     ) -> AgentRuntime {
-        let models = UserModels::new(options, people);
+        let models = UserModels::new(options, people, &self.engine);
         let held = HeldExecutions::default();
         let surroundings = ServerSurroundings { frontend: self.clone(), models: models.clone(), questions, held };
         let runs = RunService::new(people.shared_store(), Arc::new(surroundings), stop.clone());

@@ -3,8 +3,8 @@
 use crate::timestamp::Timestamp;
 use crate::views::{AccountView, ApprovalView, DecisionView, KeyView};
 use coracle_store::{
-    ArtifactRecord, ExecutionRecord, ItemPage, ItemRecord, ItemsOf, MAX_PAGE, Owner, RunRecord, SessionRecord, Store,
-    StoreError, TaskRecord, UserArchive,
+    ArtifactRecord, ExecutionRecord, ItemPage, ItemRecord, ItemsOf, KEPT_VAULT_VALUES, MAX_PAGE, Owner, RunRecord,
+    SessionRecord, Store, StoreError, TaskRecord, UserArchive, VaultValue,
 };
 use coracle_types::{Secret, UserId};
 use serde_json::{Value, json};
@@ -109,6 +109,7 @@ impl Gathering<'_> {
         self.put("approvals.json", json!(approvals)).await?;
         let decisions = self.store.decisions(self.user).await?;
         self.put("decisions.json", json!(decisions.into_iter().map(DecisionView::from).collect::<Vec<_>>())).await?;
+        self.put("vault.json", self.vault().await?).await?;
         let days = self.store.token_days(self.user).await?;
         let days = days.iter().map(|(day, tokens)| json!({"day": Timestamp::from(day.start()), "tokens": tokens}));
         self.put("token_use.json", days.collect()).await
@@ -136,6 +137,16 @@ impl Gathering<'_> {
             };
         }
         self.put("secrets.json", json!({ "names": names, "provider_keys": providers })).await
+    }
+
+    /// The tokens of the user, and what they stand for.
+    async fn vault(&self) -> Result<Value, Stopped> {
+        match self.store.recent_values(self.user, KEPT_VAULT_VALUES).await {
+            Ok(values) => Ok(values.iter().map(vault_value).collect()),
+            // As with providers above.
+            Err(StoreError::Key(error)) => Ok(json!({ "error": error.to_string() })),
+            Err(error) => Err(error.into()),
+        }
     }
 
     async fn conversations(&self) -> Result<(), Stopped> {
@@ -314,4 +325,13 @@ fn artifact(record: &ArtifactRecord) -> Value {
         })
     });
     json!({"id": record.id, "name": record.name, "versions": versions.collect::<Vec<_>>()})
+}
+
+fn vault_value(value: &VaultValue) -> Value {
+    let text = value.value.expose();
+    let number = value.is_number.then(|| serde_json::from_str::<serde_json::Number>(text).ok()).flatten();
+    json!({
+        "token": value.token, "value": number.map_or_else(|| json!(text), Value::Number),
+        "last_used": Timestamp::from(value.last_used),
+    })
 }

@@ -3,7 +3,9 @@
 use crate::agent::AgentOptions;
 use crate::daily_tokens::within_daily_tokens;
 use crate::personal_keys::{KeysError, OwnModels, PersonalKeys};
+use crate::private_provider::without_personal_data;
 use coracle_accounts::People;
+use coracle_engine::Engine;
 use coracle_models::{ChoiceError, ChosenModel};
 use coracle_types::UserId;
 use std::fmt;
@@ -16,13 +18,15 @@ pub(crate) struct UserModels {
     pub(crate) options: Arc<AgentOptions>,
     /// Access to the store.
     people: People,
+    engine: Engine,
     /// The users' own keys.
     pub(crate) personal_keys: Arc<PersonalKeys>,
 }
 
 impl UserModels {
-    pub(crate) fn new(options: AgentOptions, people: &People) -> Self {
-        Self { options: Arc::new(options), people: people.clone(), personal_keys: Arc::default() }
+    pub(crate) fn new(options: AgentOptions, people: &People, engine: &Engine) -> Self {
+        let engine = engine.clone();
+        Self { options: Arc::new(options), people: people.clone(), engine, personal_keys: Arc::default() }
     }
 
     /// The models of a user.
@@ -42,6 +46,7 @@ impl UserModels {
                 let limit = self.options.daily_tokens;
                 chosen.provider = within_daily_tokens(chosen.provider, &self.people, user, limit);
             }
+            chosen.provider = without_personal_data(chosen.provider, &self.engine, user);
             chosen
         }))
     }

@@ -12,7 +12,7 @@ pub(crate) const IN_USE: &str = ".in-use";
 /// ```text
 /// CORACLE_HOME/
 ///   .in-use              0600  locked by every process that has the store open
-///   master.key           0600  32 bytes in hexadecimal; created with the first secret, never replaced
+///   master.key           0600  32 bytes in hexadecimal; created with the first secret or derived key, never replaced
 ///   store/               0700
 ///     coracle.db         0600  SQLite; with coracle.db-wal and coracle.db-shm while it is in use
 ///     lock               0600  held while the schema is migrated, and while live processes are determined
@@ -23,7 +23,8 @@ pub(crate) const IN_USE: &str = ".in-use";
 ///     <sha-256>                bytes, under the digest of their content
 /// ```
 ///
-/// Other crates have files here as well: the engine `workspaces/<user>/…`, and the sandbox its run-time files. A backup
+/// Other crates have files here as well: the engine `workspaces/<user>/…`, the audit log `audit/…`, and the sandbox its
+/// run-time files. A backup
 /// is a copy of this folder (see [`crate::backup`]). The key can be kept separately; without it, the secrets in the
 /// backup are lost.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -15,6 +15,7 @@ mod backup;
 mod blobs;
 mod bounds;
 mod conversations;
+mod derived;
 mod environments;
 mod error;
 mod home;
@@ -30,6 +31,7 @@ mod seal;
 mod sqlite;
 mod store;
 mod token_use;
+mod token_vault;
 
 pub use accounts::{
     Accounts, ApiKey, Belongings, BrowserSession, ForeignIdentity, KeyScope, MAX_ACCOUNT_TEXT_BYTES, Renamed, Role,
@@ -47,6 +49,7 @@ pub use bounds::{
     MAX_PREVIEW_BYTES, MAX_RECORDING_BYTES, MAX_RUN_REQUEST_BYTES, MAX_SECRET_BYTES, MAX_SHAPE_BYTES, MAX_TOOLS_BYTES,
 };
 pub use conversations::{Conversations, ForkedItem, MAX_SEARCH_BYTES};
+pub use derived::DerivedKey;
 pub use environments::{
     ChangingEnvironments, Environment, EnvironmentError, Environments, NewEnvironment, Package, UsedEnvironment,
     WantedPackages,
@@ -64,5 +67,6 @@ pub use runs::{
     RunState, Runs, StepEnd, StepKind, StepRecord,
 };
 pub use sqlite::SqliteStore;
-pub use store::Store;
+pub use store::{Store, sign_in_secret};
 pub use token_use::{Day, KEPT_TOKEN_DAYS, MAX_DAY_TOKENS, TokenUse};
+pub use token_vault::{KEPT_VAULT_VALUES, MAX_VAULT_VALUE_BYTES, TokenVault, VaultValue};

@@ -6,10 +6,12 @@ mod executions;
 mod journal;
 mod runs;
 mod token_use;
+mod token_vault;
 
 use crate::moment::kept;
 use crate::{
-    ApprovalRecord, Day, ExecutionRecord, Kept, ListedTools, Owner, Shape, Store, StoreError, ToolDecision, bounds,
+    ApprovalRecord, Day, DerivedKey, ExecutionRecord, Kept, KeyError, ListedTools, Owner, Shape, Store, StoreError,
+    ToolDecision, bounds, sign_in_secret,
 };
 use async_trait::async_trait;
 use coracle_types::{ExecutionId, Secret, ServerName, UserId};
@@ -25,6 +27,8 @@ pub struct MemoryStore {
     log: Mutex<journal::Log>,
     runs: Mutex<runs::AllRuns>,
     accounts: Mutex<accounts::State>,
+    /// Stands for the master key. Created when it is needed.
+    key: Mutex<Option<DerivedKey>>,
     kept: Mutex<Kept>,
 }
 
@@ -39,6 +43,7 @@ struct State {
     /// Those that ended last first.
     approvals: BTreeMap<UserId, Vec<ApprovalRecord>>,
     tokens: BTreeMap<UserId, BTreeMap<Day, u64>>,
+    vaults: token_vault::Vaults,
 }
 
 impl MemoryStore {
@@ -130,6 +135,8 @@ impl Store for MemoryStore {
         state.tools.retain(|(_, of), _| of != server);
         state.shapes.retain(|(_, of, _), _| of != server);
         state.decisions.retain(|(_, of, _), _| of != server);
+        let sign_in = sign_in_secret(server);
+        state.secrets.retain(|(_, name), _| *name != sign_in);
         Ok(())
     }
 
@@ -150,6 +157,7 @@ impl Store for MemoryStore {
             state.executions.remove(user);
             state.approvals.remove(user);
             state.tokens.remove(user);
+            state.vaults.remove(user);
         }
         self.log.lock().unwrap_or_else(PoisonError::into_inner).remove(user);
         self.all_runs().remove(user);
@@ -173,6 +181,17 @@ impl Store for MemoryStore {
 
     async fn delete_secret(&self, owner: &Owner, name: &str) -> Result<bool, StoreError> {
         Ok(self.state().secrets.remove(&(owner.clone(), name.to_owned())).is_some())
+    }
+
+    async fn derived_key(&self, purpose: &str) -> Result<DerivedKey, StoreError> {
+        let mut key = self.key.lock().unwrap_or_else(PoisonError::into_inner);
+        if key.is_none() {
+            let failed =
+                |error: getrandom::Error| KeyError::Unusable { path: "memory".into(), reason: error.to_string() };
+            *key = Some(DerivedKey::random().map_err(failed)?);
+        }
+        let key = key.as_ref().map(|key| key.derive(purpose));
+        key.ok_or_else(|| KeyError::Missing { path: "memory".into() }.into())
     }
 
     fn keep(&self, kept: Kept) {

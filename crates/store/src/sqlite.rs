@@ -15,6 +15,7 @@ mod run_calls;
 mod runs;
 mod schema;
 mod token_use;
+mod token_vault;
 mod vault;
 mod writer;
 

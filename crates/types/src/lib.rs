@@ -9,6 +9,7 @@ mod execution;
 mod id;
 mod language;
 mod limits;
+mod privacy;
 mod python;
 mod schema;
 mod secret;
@@ -22,6 +23,7 @@ pub use execution::{Artifact, ArtifactUri, Execution, Failure, LimitsReport, Pre
 pub use id::{ArtifactId, ConversationId, ExecutionId, IdError, ItemId, RunId, ServerName, SessionId, UserId};
 pub use language::{Language, UnknownLanguage};
 pub use limits::{Enforced, LIMITS, Limit, LimitError, Limits, MAX_SECONDS, Mechanism, Unit};
+pub use privacy::{PrivacyMode, ServerLabel};
 pub use python::PythonInterpreter;
 pub use schema::Schema;
 pub use secret::Secret;

@@ -66,6 +66,16 @@ pub enum Transport {
     },
 }
 
+impl Transport {
+    /// Whether the server is reached by URL.
+    pub fn has_url(&self) -> bool {
+        match self {
+            Self::Http { .. } | Self::Sse { .. } => true,
+            Self::Stdio { .. } => false,
+        }
+    }
+}
+
 /// Whether users share one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

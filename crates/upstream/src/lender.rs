@@ -126,7 +126,7 @@ async fn lend(stream: UnixStream, upstream: &Upstream, stop: CancellationToken) 
     };
     // Connections of other users are never lent.
     let user = UserId::local();
-    let settings = upstream.spec(&wish.server).map(|spec| Settings::of(spec, upstream.chain()));
+    let settings = upstream.spec(&wish.server).map(|spec| Settings::of(&spec, upstream.chain()));
     let refused = match settings {
         _ if wish.version != VERSION => Some("it is another version of Coracle".to_owned()),
         Err(error) => Some(error.to_string()),

@@ -12,6 +12,7 @@ use coracle_types::{ServerSpec, Transport};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 /// The pause after the first failed start. It doubles with each further failure.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -29,6 +30,8 @@ pub(crate) struct Slot {
     /// The last challenge, for the next sign-in.
     challenge: Arc<Challenge>,
     state: Mutex<State>,
+    /// Cancelled when the server is removed or changed, and when all servers end.
+    retired: CancellationToken,
 }
 
 struct State {
@@ -56,7 +59,25 @@ impl Slot {
     pub(crate) fn new(owner: Owner, spec: Arc<ServerSpec>, shared: Arc<Shared>) -> Self {
         let scrubber = Arc::new(Scrubber::new(&spec));
         let state = State { phase: Phase::Idle, failures: 0, lifecycle: Lifecycle::Unknown };
-        Self { owner, spec, scrubber, shared, challenge: Arc::default(), state: Mutex::new(state) }
+        let retired = shared.shutdown.child_token();
+        Self { owner, spec, scrubber, shared, challenge: Arc::default(), state: Mutex::new(state), retired }
+    }
+
+    pub(crate) fn spec(&self) -> &Arc<ServerSpec> {
+        &self.spec
+    }
+
+    /// Ends the connection for good, because the server was removed or changed.
+    pub(crate) fn retire(&self) {
+        self.retired.cancel();
+    }
+
+    fn has_ended(&self) -> UpstreamError {
+        if self.shared.shutdown.is_cancelled() {
+            return UpstreamError::ShutDown;
+        }
+        let reason = "its configuration has changed".to_owned();
+        UpstreamError::Unavailable { server: self.spec.name.clone(), reason, retry_in: None }
     }
 
     /// A lease of the connection, which is started if necessary.
@@ -87,8 +108,8 @@ impl Slot {
     }
 
     fn lease_or_start(self: &Arc<Self>) -> Result<Result<Lease, watch::Receiver<Outcome>>, UpstreamError> {
-        if self.shared.shutdown.is_cancelled() {
-            return Err(UpstreamError::ShutDown);
+        if self.retired.is_cancelled() {
+            return Err(self.has_ended());
         }
         let mut state = self.state();
         match &state.phase {
@@ -108,10 +129,9 @@ impl Slot {
         drop(state);
         let slot = Arc::clone(self);
         self.shared.tasks.spawn(async move {
-            let shutdown = slot.shared.shutdown.clone();
             let result = tokio::select! {
                 result = slot.connect(lifecycle) => result,
-                () = shutdown.cancelled() => Err(UpstreamError::ShutDown),
+                () = slot.retired.cancelled() => Err(slot.has_ended()),
             };
             let result = slot.started(result);
             // There may be no one left waiting.
@@ -151,14 +171,14 @@ impl Slot {
                 let slot = Arc::clone(self);
                 let idle_timeout = self.shared.options.idle_timeout;
                 self.shared.tasks.spawn(async move {
-                    let shutdown = slot.shared.shutdown.clone();
+                    let retired = slot.retired.clone();
                     let closing = connection.close.clone();
                     let keeping =
                         keep(started.service, connection, idle_timeout, |idle| slot.give_up(idle, idle_timeout));
                     tokio::pin!(keeping);
                     tokio::select! {
                         () = &mut keeping => {}
-                        () = shutdown.cancelled() => {
+                        () = retired.cancelled() => {
                             closing.cancel();
                             keeping.await;
                         }

@@ -10,10 +10,10 @@ use crate::stdio::Warden;
 use crate::tools::ToolList;
 use coracle_types::{ServerName, ServerSpec, ToolResult, UserId};
 use serde_json::{Map, Value};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -26,17 +26,40 @@ const KEPT_CHANGES: usize = 1024;
 pub struct Upstream(Arc<Inner>);
 
 struct Inner {
-    specs: Vec<Arc<ServerSpec>>,
-    by_name: HashMap<ServerName, usize>,
+    /// Replaced as a whole, and held only to read or replace it.
+    specs: RwLock<Arc<Specs>>,
     slots: Mutex<HashMap<(Owner, ServerName), Arc<Slot>>>,
     shared: Arc<Shared>,
+}
+
+/// The configured servers.
+#[derive(Debug, Default)]
+struct Specs {
+    /// In the order of the configuration.
+    all: Vec<Arc<ServerSpec>>,
+    by_name: HashMap<ServerName, Arc<ServerSpec>>,
+}
+
+impl Specs {
+    /// Servers of a new configuration. Those that have not changed stay the same objects.
+    fn new(specs: Vec<ServerSpec>, before: &Self) -> Self {
+        let kept = |spec: ServerSpec| match before.by_name.get(&spec.name) {
+            Some(same) if **same == spec => Arc::clone(same),
+            _ => Arc::new(spec),
+        };
+        let all: Vec<_> = specs.into_iter().map(kept).collect();
+        let by_name = all.iter().map(|spec| (spec.name.clone(), Arc::clone(spec))).collect();
+        Self { all, by_name }
+    }
+
+    fn has(&self, spec: &Arc<ServerSpec>) -> bool {
+        self.by_name.get(&spec.name).is_some_and(|same| Arc::ptr_eq(same, spec))
+    }
 }
 
 impl Upstream {
     /// Creates it with these servers, without starting any. Of two with the same name, the later one counts.
     pub fn new(specs: Vec<ServerSpec>, options: Options) -> Self {
-        let specs: Vec<_> = specs.into_iter().map(Arc::new).collect();
-        let by_name = specs.iter().enumerate().map(|(position, spec)| (spec.name.clone(), position)).collect();
         let shared = Shared {
             warden: Arc::new(Warden::new(options.warden.clone())),
             options,
@@ -45,12 +68,55 @@ impl Upstream {
             shutdown: CancellationToken::new(),
             tasks: TaskTracker::new(),
         };
-        Self(Arc::new(Inner { specs, by_name, slots: Mutex::default(), shared: Arc::new(shared) }))
+        let specs = RwLock::new(Arc::new(Specs::new(specs, &Specs::default())));
+        Self(Arc::new(Inner { specs, slots: Mutex::default(), shared: Arc::new(shared) }))
     }
 
     /// The servers, in the order of the configuration.
-    pub fn servers(&self) -> Vec<&ServerSpec> {
-        self.0.specs.iter().map(AsRef::as_ref).collect()
+    pub fn servers(&self) -> Vec<Arc<ServerSpec>> {
+        self.specs().all.clone()
+    }
+
+    /// The server with this name.
+    pub fn server(&self, name: &ServerName) -> Option<Arc<ServerSpec>> {
+        self.specs().by_name.get(name).map(Arc::clone)
+    }
+
+    /// Replaces the configuration, and returns the names of the servers that were added, removed or changed.
+    ///
+    /// Connections to removed and changed servers end, with the calls in progress. New servers are started when they
+    /// are used.
+    pub fn replace_servers(&self, specs: Vec<ServerSpec>) -> Vec<ServerName> {
+        let (before, now) = {
+            let mut current = self.0.specs.write().unwrap_or_else(PoisonError::into_inner);
+            let now = Arc::new(Specs::new(specs, &current));
+            (std::mem::replace(&mut *current, Arc::clone(&now)), now)
+        };
+        let ended: Vec<Arc<Slot>> = {
+            let mut slots = self.0.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            slots.extract_if(|_, slot| !now.has(slot.spec())).map(|(_, slot)| slot).collect()
+        };
+        for slot in ended {
+            slot.retire();
+        }
+        let gone = before.all.iter().filter(|spec| !now.has(spec));
+        let new = now.all.iter().filter(|spec| !before.has(spec));
+        let changed: BTreeSet<ServerName> = gone.chain(new).map(|spec| spec.name.clone()).collect();
+        changed.into_iter().collect()
+    }
+
+    /// Tells listeners of [`Self::changes`] that all users have other tools than before.
+    pub fn announce_servers(&self, servers: &[ServerName]) {
+        for server in servers {
+            for what in [Changed::Tools, Changed::Resources, Changed::Prompts] {
+                // There may be no listeners.
+                let _ = self.0.shared.changes.send(Change { owner: Owner::Everyone, server: server.clone(), what });
+            }
+        }
+    }
+
+    fn specs(&self) -> Arc<Specs> {
+        Arc::clone(&self.0.specs.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The tools of a server. Connects to it if necessary.
@@ -82,7 +148,7 @@ impl Upstream {
                 None => ServerStatus { name, state: ServerState::Idle, tools: None, pid: None },
             }
         };
-        self.0.specs.iter().map(status).collect()
+        self.specs().all.iter().map(status).collect()
     }
 
     /// Receives a change when a connected server offers something else than before.
@@ -159,27 +225,25 @@ impl Upstream {
         &self.0.shared.options.chain
     }
 
-    pub(crate) fn spec(&self, server: &ServerName) -> Result<&Arc<ServerSpec>, UpstreamError> {
-        let position = self.0.by_name.get(server);
-        position
-            .and_then(|&position| self.0.specs.get(position))
-            .ok_or_else(|| UpstreamError::UnknownServer { server: server.clone() })
+    pub(crate) fn spec(&self, server: &ServerName) -> Result<Arc<ServerSpec>, UpstreamError> {
+        self.server(server).ok_or_else(|| UpstreamError::UnknownServer { server: server.clone() })
     }
 
     pub(crate) fn slot(&self, user: &UserId, server: &ServerName) -> Result<Arc<Slot>, UpstreamError> {
+        let mut slots = self.0.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        // Looked up under the lock: a server that has been replaced gets no new slot.
         let spec = self.spec(server)?;
         let owner = Owner::of(user, spec.scope);
-        let mut slots = self.0.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = slots
             .entry((owner.clone(), server.clone()))
-            .or_insert_with(|| Arc::new(Slot::new(owner, Arc::clone(spec), Arc::clone(&self.0.shared))));
+            .or_insert_with(|| Arc::new(Slot::new(owner, spec, Arc::clone(&self.0.shared))));
         Ok(Arc::clone(slot))
     }
 }
 
 impl fmt::Debug for Upstream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Upstream").field("servers", &self.0.specs).finish_non_exhaustive()
+        f.debug_struct("Upstream").field("servers", &self.specs().all).finish_non_exhaustive()
     }
 }
 

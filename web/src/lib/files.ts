@@ -47,6 +47,17 @@ export function source(entry: Entry): Source {
   return { name: nameOf(entry.path), bytes: entry.bytes, mime: '', download, inline, path: `/workspace/${entry.path}` };
 }
 
+/** Writes a file that has to be the version with this tag. Returns `false` if it is not any more. */
+export async function replace(path: string, content: Blob, etag: string): Promise<boolean> {
+  try {
+    await send('PUT', `/api/workspace/file?${query({ path })}`, content, { 'if-match': etag });
+    return true;
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 412) return false;
+    throw error;
+  }
+}
+
 /** Writes a file. Returns `false` if one is there that may not be replaced. */
 export async function write(path: string, content: Blob, overwrite: boolean): Promise<boolean> {
   try {
@@ -57,6 +68,8 @@ export async function write(path: string, content: Blob, overwrite: boolean): Pr
     throw error;
   }
 }
+
+export const makeFolder = (path: string): Promise<Entry> => post<Entry>('/api/workspace/folder', { path });
 
 export const move = (from: string, to: string): Promise<Entry> => post<Entry>('/api/workspace/move', { from, to });
 

@@ -21,6 +21,7 @@ export type Item = {
   outputs?: Output[] | null;
   action?: { commands?: string[] };
   call_id?: string;
+  execution_id?: string | null;
   output?: unknown;
   error?: string | null;
   name?: string;
@@ -89,6 +90,7 @@ function update(entry: Entry, item: Item): void {
     }
     case 'code': {
       if (item.code) entry.code = item.code;
+      if (item.execution_id) entry.execution = item.execution_id;
       const outputs = item.outputs ?? [];
       const logs = outputs.filter((one) => one.type === 'logs').map((one) => one.logs ?? '');
       if (logs.length > 0) entry.output = logs.join('\n');
@@ -112,6 +114,7 @@ function update(entry: Entry, item: Item): void {
 function shellOutput(entries: readonly Entry[], item: Item): void {
   const entry = entries.find((one): one is CodeEntry => one.kind === 'code' && one.callId === item.call_id);
   if (!entry || !Array.isArray(item.output)) return;
+  if (item.execution_id) entry.execution = item.execution_id;
   const parts = item.output as ShellOutput[];
   const texts = parts.flatMap((one) => [one.stdout ?? '', one.stderr ?? '']).filter(Boolean);
   if (texts.length > 0) entry.output = texts.join('\n');

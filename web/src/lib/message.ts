@@ -30,6 +30,18 @@ export function contentOf({ text, files, images }: Message): object[] {
   return parts;
 }
 
+/** A message for a run that is under way, as the API takes it. */
+export function steeringOf({ text, files }: Message): object {
+  const uploads = files.flatMap(({ id, isShown }) => (id ? [{ id, is_shown: isShown === true }] : []));
+  return { text, ...(uploads.length > 0 ? { files: uploads } : {}) };
+}
+
+/** Whether two messages say the same, and are about files with the same names. */
+export const isSame = (one: Message, other: Message): boolean =>
+  one.text === other.text &&
+  one.files.length === other.files.length &&
+  one.files.every((file, index) => file.name === other.files[index]?.name);
+
 /** What the server writes in place of an uploaded file. */
 const NOTE = /^\[The user has uploaded the file ("(?:[^"\\]|\\.)*") \((\d+) bytes\)\. Code can read it at "(?:[^"\\]|\\.)*"\.\]$/;
 

@@ -4,12 +4,14 @@
 const MARGIN = '1500px 0px';
 
 type Listener = (isNear: boolean) => void;
+/** A change that an element has not been told yet. */
+type Change = { isNear: boolean; distance: number };
 
 /** Tells elements whether they are near, at most one of them per frame: each may render a lot. */
 export class Nearness {
   #observer: IntersectionObserver | null = null;
   #listeners = new Map<Element, Listener>();
-  #waiting = new Map<Element, IntersectionObserverEntry>();
+  #waiting = new Map<Element, Change>();
   #frame = 0;
 
   /** Calls the listener whenever the element comes near or is not near any more. Returns a function that ends that. */
@@ -25,17 +27,24 @@ export class Nearness {
   }
 
   #heard(changes: IntersectionObserverEntry[]): void {
-    for (const change of changes) this.#waiting.set(change.target, change);
+    // Asking the browser for places is slow, so that is done once for each change.
+    for (const change of changes) this.#waiting.set(change.target, { isNear: change.isIntersecting, distance: distance(change) });
     if (!this.#frame) this.#next();
   }
 
   /** Tells the element that is the nearest, as those that are not near any more can wait. */
   #next(): void {
     this.#frame = 0;
-    const [change] = [...this.#waiting.values()].sort((one, other) => distance(one) - distance(other));
-    if (!change) return;
-    this.#waiting.delete(change.target);
-    this.#listeners.get(change.target)?.(change.isIntersecting);
+    let nearest: Element | null = null;
+    let change: Change | null = null;
+    for (const [element, one] of this.#waiting) {
+      if (change && one.distance >= change.distance) continue;
+      nearest = element;
+      change = one;
+    }
+    if (!nearest || !change) return;
+    this.#waiting.delete(nearest);
+    this.#listeners.get(nearest)?.(change.isNear);
     if (this.#waiting.size > 0) this.#frame = requestAnimationFrame(() => this.#next());
   }
 }

@@ -59,11 +59,13 @@ export async function load(source: Source): Promise<Content> {
   const content: Content = {
     kind: 'code', text: '', isWhole: true, language: LANGUAGES[extension] ?? '', table: null, etag: '',
   };
-  if (source.bytes === 0) return content;
-  if (convertKind(source.name)) return { ...content, isWhole: false, kind: 'converted' };
-  const response = await send('GET', source.download, undefined, { range: `bytes=0-${MAX_TEXT - 1}` });
+  if (source.bytes > 0 && convertKind(source.name)) return { ...content, isWhole: false, kind: 'converted' };
+  // An empty file has no range.
+  const range = source.bytes > 0 ? { range: `bytes=0-${MAX_TEXT - 1}` } : {};
+  const response = await send('GET', source.download, undefined, range);
   const mime = source.mime || (response.headers.get('content-type') ?? '').split(';')[0] || '';
   content.etag = response.headers.get('etag') ?? '';
+  if (source.bytes === 0) return content;
   if (IMAGES.has(mime) || mime === 'application/pdf') {
     await response.body?.cancel();
     const [kind, most] = mime === 'application/pdf' ? (['pdf', MAX_PDF] as const) : (['image', MAX_IMAGE] as const);

@@ -10,6 +10,8 @@ class Session {
   state = $state<'loading' | 'ready' | 'needs_link' | 'offline'>('loading');
   me = $state.raw<Me | null>(null);
   models = $state.raw<string[]>([]);
+  /** Sizes of the contexts of models in tokens, as far as they are known. */
+  #windows = $state.raw<ReadonlyMap<string, number>>(new Map());
 
   async load(): Promise<void> {
     this.state = 'loading';
@@ -39,13 +41,19 @@ class Session {
   }
 
   async loadModels(): Promise<void> {
-    const list = await get<{ data: { id: string }[] }>('/v1/models');
-    this.models = list.data.map((model) => model.id);
+    const { data } = await get<{ data: { id: string; context_window?: number | null }[] }>('/v1/models');
+    this.models = data.map((model) => model.id);
+    this.#windows = new Map(data.flatMap(({ id, context_window: size }) => (size ? [[id, size] as const] : [])));
   }
 
   /** The model for the next message: the chosen one, or the default of the server. */
   get model(): string {
     return this.models.includes(preferences.model) ? preferences.model : (this.models[0] ?? '');
+  }
+
+  /** Size of the context of that model in tokens; `null` if it is not known. */
+  get contextWindow(): number | null {
+    return this.#windows.get(this.model) ?? null;
   }
 }
 

@@ -90,7 +90,6 @@ export const text = {
     notShown: 'The model does not see this image. Code can read it.',
     wait: 'Uploading…',
     removeFailed: 'Remove the files that were not uploaded, or try again.',
-    noSteer: 'A run takes text only. Queue a message with files.',
     folder: 'Folders cannot be uploaded. Pack them into an archive.',
     tooMany: (most: number) => `A message has at most ${most} files.`,
     unreachable: 'The connection was lost.',
@@ -125,7 +124,9 @@ export const text = {
       `${count(all)} tokens${reasoning ? `, ${count(reasoning)} of them reasoning` : ''}`,
     context: 'Context of the next request',
     contextValue: (tokens: number) => `about ${count(tokens)} tokens (estimate)`,
-    contextImages: 'not estimated, because the conversation has images',
+    contextOf: (tokens: number, all: number) => `about ${count(tokens)} of ${count(all)} tokens (estimate)`,
+    share: (share: number) =>
+      `about ${new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: share < 0.01 ? 1 : 0 }).format(share)} of the context`,
     keptTitle: 'Kept out of the context',
     keptValue: (size: string, tokens: number) =>
       `${size} of tool results stayed in the sandbox: about ${count(tokens)} tokens (estimate, at 4 bytes per token) that direct tool calls would have put into the context`,

@@ -6,7 +6,7 @@ import { ApiError, get, messageOf, part, post } from './api';
 import { CodeEntry, type Entry, NoteEntry, UserEntry } from './entries.svelte';
 import * as history from './history';
 import { type Item, taken } from './items';
-import { type Message, contentOf, plain } from './message';
+import { type Message, contentOf, isSame, steeringOf } from './message';
 import { Queue } from './queue.svelte';
 import { session } from './session.svelte';
 import { type FirstEvents, type RunEvent, follow, start } from './stream';
@@ -58,7 +58,7 @@ export class Thread {
   problem = $state('');
   isMissing = $state(false);
   /** Messages for the run that no step has got yet. */
-  steering = $state.raw<{ id: string; text: string }[]>([]);
+  steering = $state.raw<{ id: string; message: Message }[]>([]);
   /** Messages for the runs after this one. */
   readonly queue = new Queue();
   /** Counts changes, for views that follow the end. */
@@ -204,20 +204,20 @@ export class Thread {
   }
 
   /** Sends a message to the run that is under way. Returns whether it was accepted. */
-  async steer(message: string): Promise<boolean> {
+  async steer(message: Message): Promise<boolean> {
     if (!this.run || !this.id) return false;
     this.#added += 1;
-    const waiting = { id: `new-${this.#added}`, text: message };
+    const waiting = { id: `new-${this.#added}`, message };
     this.problem = '';
     this.steering = [...this.steering, waiting];
     try {
-      await post(`/api/conversations/${part(this.id)}/steer`, { text: message });
+      await post(`/api/conversations/${part(this.id)}/steer`, steeringOf(message));
       return true;
     } catch (error) {
       this.steering = this.steering.filter((one) => one !== waiting);
       // The run has just ended: the message is sent next.
       if (error instanceof ApiError && error.status === 409) {
-        this.queue.addFirst(plain(message));
+        this.queue.addFirst(message);
         if (!this.isBusy) void this.next();
         return true;
       }
@@ -332,7 +332,7 @@ export class Thread {
     this.entries = taken(this.entries, item);
     const entry = this.entries.at(-1);
     if (this.entries.length === before || entry?.kind !== 'user') return;
-    const place = this.steering.findIndex((one) => one.text === entry.message.text);
+    const place = this.steering.findIndex((one) => isSame(one.message, entry.message));
     if (place >= 0) this.steering = this.steering.filter((_, index) => index !== place);
   }
 
@@ -365,7 +365,7 @@ export class Thread {
     const kind = kinds[response.status as keyof typeof kinds];
     this.ending = kind ? { kind, message } : null;
     // Messages that no step has got stay in the conversation.
-    this.entries = [...this.entries, ...this.steering.map((one) => new UserEntry(one.id, plain(one.text)))];
+    this.entries = [...this.entries, ...this.steering.map((one) => new UserEntry(one.id, one.message))];
     this.steering = [];
     this.version += 1;
     if (kind) this.queue.hold();

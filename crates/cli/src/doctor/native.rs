@@ -4,6 +4,7 @@ use super::checks::{self, Outside, Probe};
 use super::fixes;
 use super::machine::Machine;
 use super::report::{Check, Outcome, StartTimes, Tier, Verdict};
+use crate::audit::Audit;
 use crate::variables;
 use crate::wiring::{Sandboxes, engine, native};
 use anyhow::Context;
@@ -97,7 +98,13 @@ async fn boot(machine: &Machine) -> anyhow::Result<Tier> {
     let folder =
         tempfile::Builder::new().prefix("coracle-doctor-").tempdir().context("cannot create a temporary workspace")?;
     let tried = Tried {
-        engine: engine(&Settings::default(), backend.clone(), std::sync::Arc::new(MemoryStore::new()), None)?,
+        engine: engine(
+            &Settings::default(),
+            Audit::off().log(),
+            backend.clone(),
+            std::sync::Arc::new(MemoryStore::new()),
+            None,
+        )?,
         workspace: folder.path().join("workspace"),
         has_environment: sandboxes.packages.environment.is_some(),
     };

@@ -6,8 +6,8 @@ use crate::variables;
 use anyhow::Context;
 use coracle_config::edit::{self, EditError, Existing};
 use coracle_config::{LoadOptions, McpServer, ServerFault};
-use coracle_types::{Secret, ServerName};
-use std::collections::BTreeMap;
+use coracle_types::{Decision, Secret, ServerName};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder, Permissions};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -24,6 +24,7 @@ pub(crate) struct Candidate {
     variables_file: PathBuf,
     variables_text: String,
     new_variables: bool,
+    old_variables: bool,
 }
 
 impl Candidate {
@@ -32,7 +33,7 @@ impl Candidate {
         let variables_file = variables::home()?.join(VARIABLES);
         let read = |path: &Path| edit::read(path).map_err(|error| not_changed(&error));
         let (text, variables_text) = (read(&file)?, read(&variables_file)?);
-        Ok(Self { file, text, variables_file, variables_text, new_variables: false })
+        Ok(Self { file, text, variables_file, variables_text, new_variables: false, old_variables: false })
     }
 
     /// Adds a server and its credentials. Nothing changes if that fails.
@@ -46,6 +47,42 @@ impl Candidate {
         let text = edit::add_server(&self.text, name, entry, existing)?;
         self.variables_text = edit::add_variables(&self.variables_text, credentials)?;
         self.new_variables |= !credentials.is_empty();
+        self.text = text;
+        Ok(())
+    }
+
+    /// Removes a server, and the variables in the data folder's `.env` that only this server refers to, which it returns.
+    /// Those that the rest of the settings refers to, or that are settings themselves, stay. The `.env` of a project is
+    /// for other programs as well.
+    pub(crate) fn remove(
+        &mut self,
+        name: &str,
+        servers: &BTreeMap<String, McpServer>,
+    ) -> Result<BTreeSet<String>, EditError> {
+        let text = edit::remove_server(&self.text, name)?;
+        let mut variables = servers.get(name).map(McpServer::variables).unwrap_or_default();
+        for (_, other) in servers.iter().filter(|(other, _)| *other != name) {
+            for used in other.variables() {
+                variables.remove(&used);
+            }
+        }
+        let is_in_rest = |name: &str| [format!("{name}}}"), format!("{name}:-")].iter().any(|end| text.contains(end));
+        variables.retain(|name| !is_in_rest(name) && !coracle_config::is_setting(name));
+        let variables_text = edit::remove_variables(&self.variables_text, &variables)?;
+        self.old_variables |= variables_text != self.variables_text;
+        (self.text, self.variables_text) = (text, variables_text);
+        Ok(if self.old_variables { variables } else { BTreeSet::new() })
+    }
+
+    /// Replaces the rules with the patterns `replaced` by one, or by none.
+    pub(crate) fn set_rule(&mut self, replaced: &[String], rule: Option<(&str, Decision)>) -> Result<(), EditError> {
+        let mut text = self.text.clone();
+        for pattern in replaced {
+            text = edit::remove_policy(&text, pattern)?.unwrap_or(text);
+        }
+        if let Some((pattern, decision)) = rule {
+            text = edit::set_policy(&text, pattern, decision)?;
+        }
         self.text = text;
         Ok(())
     }
@@ -66,7 +103,7 @@ impl Candidate {
         }
     }
 
-    /// Writes the credentials first, because the settings file refers to them.
+    /// Writes new credentials before the settings file, which refers to them, and removes old ones after it.
     pub(crate) fn write(&self) -> anyhow::Result<()> {
         if self.new_variables {
             make_private_folder(&variables::home()?)?;
@@ -80,7 +117,16 @@ impl Candidate {
             make_private_folder(folder)?;
         }
         edit::write(&self.file, &self.text)?;
+        if self.old_variables {
+            edit::write(&self.variables_file, &self.variables_text)?;
+        }
         Ok(())
+    }
+
+    /// Writes both files, whatever has changed.
+    pub(crate) fn write_all(mut self) -> anyhow::Result<()> {
+        (self.new_variables, self.old_variables) = (self.variables_file.exists(), false);
+        self.write()
     }
 
     /// Path of the settings file.

@@ -5,9 +5,9 @@ use crate::status::Status;
 use crate::wiring::{Purpose, runtime, store, toolbox};
 use anyhow::Context;
 use clap::Args;
-use coracle_config::{Loaded, McpServer};
+use coracle_config::{Loaded, McpServer, Origin};
 use coracle_server::{ServerCondition, ServerView};
-use coracle_types::{Scope, ServerName, Transport, UserId};
+use coracle_types::{Scope, ServerName, UserId};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -100,7 +100,8 @@ fn row(
         name: name.to_owned(),
         transport: Some(transport(entry)),
         scope: entry.scope.unwrap_or(Scope::User),
-        can_sign_in: spec.is_some_and(|spec| matches!(spec.transport, Transport::Http { .. } | Transport::Sse { .. })),
+        can_sign_in: spec.is_some_and(|spec| spec.transport.has_url()),
+        can_remove: matches!(loaded.origins.get(&format!("mcpServers.{name}")), Some(Origin::File { .. })),
         origin: Some(origin.to_string()),
         state,
         connection: None,

@@ -1,15 +1,12 @@
+use super::candidate::Candidate;
 use super::not_changed;
-use crate::oauth_tokens::StoredTokens;
 use crate::settings::{file_to_edit, load_for_servers};
 use crate::status::{Mistake, Status};
-use crate::variables;
 use crate::wiring::{runtime, store};
 use clap::Args;
-use coracle_config::{Loaded, Origin, edit};
-use coracle_types::{ServerName, UserId};
-use coracle_upstream::{Owner, TokenStore};
+use coracle_config::Origin;
+use coracle_types::ServerName;
 use std::path::Path;
-use std::sync::Arc;
 
 #[derive(Debug, Args)]
 pub(super) struct RemoveArguments {
@@ -31,47 +28,18 @@ pub(super) fn run(arguments: &RemoveArguments, config: Option<&Path>) -> anyhow:
         }
         None => file_to_edit(&loaded)?,
     };
-    let text = edit::read(&path).map_err(|error| not_changed(&error))?;
-    let edited = edit::remove_server(&text, name).map_err(|error| not_changed(&error))?;
-    edit::write(&path, &edited)?;
+    let mut candidate = Candidate::read(path)?;
+    let variables = candidate.remove(name, &loaded.settings.mcp_servers).map_err(|error| not_changed(&error))?;
+    candidate.write()?;
     // An invalid server name cannot have any data.
     if let Ok(name) = ServerName::new(name) {
-        runtime()?.block_on(forget(&name))?;
+        // A later server with this name does not get the decisions and sign-ins.
+        runtime()?.block_on(async { anyhow::Ok(store().await?.forget_server(&name).await?) })?;
     }
-    eprintln!("removed {name} from {}", path.display());
-    remove_credentials(&loaded, name)?;
-    Ok(Status::Success)
-}
-
-/// Removes the variables in the data folder's `.env` that only this server refers to. The `.env` of a project is for
-/// other programs as well.
-fn remove_credentials(loaded: &Loaded, name: &str) -> anyhow::Result<()> {
-    let servers = &loaded.settings.mcp_servers;
-    let Some(removed) = servers.get(name) else { return Ok(()) };
-    let mut variables = removed.variables();
-    for (_, other) in servers.iter().filter(|(other, _)| *other != name) {
-        for used in other.variables() {
-            variables.remove(&used);
-        }
-    }
-    let file = variables::home()?.join(".env");
-    let text = edit::read(&file).map_err(|error| not_changed(&error))?;
-    let edited = edit::remove_variables(&text, &variables).map_err(|error| not_changed(&error))?;
-    if edited != text {
-        edit::write(&file, &edited)?;
+    eprintln!("removed {name} from {}", candidate.file().display());
+    if !variables.is_empty() {
         let names: Vec<&str> = variables.iter().map(String::as_str).collect();
-        eprintln!("removed its credentials from {}: {}", file.display(), names.join(", "));
+        eprintln!("removed its credentials from {}: {}", candidate.variables_file().display(), names.join(", "));
     }
-    Ok(())
-}
-
-/// Deletes decisions and sign-ins, so that a later server with the same name does not get them.
-async fn forget(name: &ServerName) -> anyhow::Result<()> {
-    let store = store().await?;
-    store.forget_server(name).await?;
-    let tokens = StoredTokens(Arc::clone(&store));
-    for owner in [Owner::Everyone, Owner::User(UserId::local())] {
-        tokens.delete(&owner, name).await?;
-    }
-    Ok(())
+    Ok(Status::Success)
 }

@@ -1,6 +1,6 @@
 //! `coracle up --demo`: a guided tour with scripted words, real code, and a data folder that is deleted at the end.
 
-use super::{UpArguments, local_key, serve};
+use super::{Kind, UpArguments, local_key, serve};
 use crate::listening::addresses;
 use crate::models::Local;
 use crate::settings::{load_from, variables};
@@ -65,7 +65,7 @@ async fn serve_in(arguments: &UpArguments, folder: &Path) -> anyhow::Result<Stat
     let model = ScriptedModel::new(Library::parse(TOUR)?)?.start().await.context("cannot start the scripted model")?;
     let loaded = settings(arguments, folder, &model.url())?;
     let demo = Demo { folder: folder.to_owned() };
-    serve(arguments, &loaded, &Local::default(), Some(&demo), stop).await
+    serve(arguments, &loaded, &Local::default(), Kind::Demo(&demo), stop).await
 }
 
 /// Rejects flags and variables that contradict a demo.

@@ -38,6 +38,7 @@ pub(super) async fn run(arguments: &RemoveArguments, people: &People, loaded: &L
         return Ok(Status::Failed);
     }
     let deleted = belongings.delete(&name, AccountFate::Deleted).await;
+    people.record_removal(&name);
     deleted.with_context(|| format!("{name} was not deleted completely: run the command again"))?;
     // A server that was still working for the user may have added something.
     if belongings.has_files(&name) || people.store().has_data(&name).await? {

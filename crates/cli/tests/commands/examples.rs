@@ -67,6 +67,11 @@ fn runs(example: &str, program: &str) {
         let (said, complaints) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert_eq!(said, expected, "{example}/{program}: {complaints}");
         assert!(output.status.success(), "{example}/{program}: {complaints}");
+        if example == "08-privacy" {
+            let stored = fs::read_to_string(folder.join("crm/customers.txt")).unwrap();
+            assert!(stored.starts_with("1: kim.quinn@example.org, +1 415 555 0123\n2: lou.adler@"), "{stored}");
+            fs::remove_file(folder.join("crm/customers.txt")).unwrap();
+        }
     }
 }
 
@@ -93,6 +98,7 @@ examples! {
     state_over_two_sessions: "05-state-over-two-sessions",
     skills: "06-skills",
     filesystem_operations: "07-filesystem-operations",
+    privacy: "08-privacy",
 }
 
 #[test]

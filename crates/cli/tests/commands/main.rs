@@ -12,6 +12,7 @@ mod exec;
 mod exec_errors;
 mod exec_signals;
 mod newcomer;
+mod pii;
 mod self_command;
 mod servers;
 mod servers_interactive;

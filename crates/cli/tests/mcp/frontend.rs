@@ -3,12 +3,13 @@
 
 mod ask;
 mod clients;
-mod driver;
+pub(crate) mod driver;
 mod first_start;
 mod hostile;
 mod install;
 mod leaving;
 mod legacy_tools;
+mod privacy;
 mod profiles;
 mod recursion;
 mod results;

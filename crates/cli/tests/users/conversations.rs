@@ -2,6 +2,7 @@
 
 use crate::playing::{Playing, local_key};
 use crate::site::{Answer, Client, Site};
+use crate::uploads::uploaded;
 use coracle_scripted_model::{Library, Script, Step};
 use coracle_testing::harness::As;
 use serde_json::{Value, json};
@@ -179,7 +180,14 @@ fn a_running_conversation_is_steered_and_stopped() {
     assert_eq!(client.get(&path).json()["running"], run["id"]);
     assert_eq!(client.get(&format!("{path}/runs")).json()["runs"][0]["state"], "running");
     assert_eq!(ask(&client, "DELETE", &path, &json!({})).status, 409);
-    let steered = client.post(&format!("{path}/steer"), &json!({"text": "in French, please"}));
+    let file = uploaded(&client, "boats.csv", b"kind,oars")["id"].clone();
+    let files = |id: &Value, is_shown: bool| json!([{"id": id, "is_shown": is_shown}]);
+    for (files, status) in [(files(&json!("file-none"), false), 404), (files(&file, true), 400), (json!([]), 400)] {
+        let refused = client.post(&format!("{path}/steer"), &json!({"text": "", "files": files}));
+        assert_eq!(refused.status, status, "{}", refused.text());
+    }
+    let message = json!({"text": "in French, please", "files": files(&file, false)});
+    let steered = client.post(&format!("{path}/steer"), &message);
     assert_eq!((steered.status, &steered.json()["run"]), (202, &run["id"]), "{}", steered.text());
     assert_eq!(client.post(&format!("{path}/steer"), &json!({"text": ""})).status, 400);
     model.model.gates().open("door");
@@ -187,7 +195,7 @@ fn a_running_conversation_is_steered_and_stopped() {
     coracle_testing::wait::eventually("the run ends", || client.get(&response).json()["status"] == "completed");
     // The model got the message, although its answer had begun before.
     let last = model.model.requests().last().unwrap().body.to_string();
-    assert!(last.contains("in French, please"), "{last}");
+    assert!(last.contains("in French, please") && last.contains("boats.csv"), "{last}");
     let said: Vec<String> = items(&client, &id)
         .iter()
         .map(|item| format!("{}: {}", item["role"].as_str().unwrap(), item["content"][0]["text"].as_str().unwrap()))

@@ -19,6 +19,7 @@ mod hostile_models;
 mod isolation;
 mod killed_runs;
 mod listening;
+mod live_settings;
 mod local_models;
 mod page;
 mod playing;

@@ -162,11 +162,19 @@ fn play(scenario: &str) {
 }
 
 /// Plays a scenario with further MCP servers.
-fn play_with(scenario: &str, mut servers: Value) {
+fn play_with(scenario: &str, servers: Value) {
+    play_in_context(scenario, servers, None);
+}
+
+/// Plays a scenario with further MCP servers, and a model whose context has this size in tokens.
+fn play_in_context(scenario: &str, mut servers: Value, context: Option<u32>) {
     let Some(tools) = tools() else { return };
     servers["shop"] = shop();
     let model = Playing::new(library());
-    let settings = format!("{}mcpServers: {servers}\n", model.settings("chat"));
+    let mut settings = format!("{}mcpServers: {servers}\n", model.settings("chat"));
+    if let Some(tokens) = context {
+        settings = settings.replace("api: chat }", &format!("api: chat, context_tokens: {tokens} }}"));
+    }
     let site = Site::with_settings(As::current(), &[], &settings);
     let said = site.said_until("/sign-in/");
     let link = said.split_whitespace().find(|word| word.contains("/sign-in/")).unwrap();
@@ -309,6 +317,11 @@ fn tokens_are_counted_and_estimates_marked() {
 }
 
 #[test]
+fn the_share_of_the_context_is_shown_if_its_size_is_known() {
+    play_in_context("context.mjs", json!({}), Some(40_000));
+}
+
+#[test]
 fn the_command_palette_works_by_keyboard() {
     play("palette.mjs");
 }
@@ -339,6 +352,16 @@ fn tools_are_tried_and_clients_configured() {
     let broken = json!({"command": "/does/not/exist"});
     let odd = json!({"command": "node", "args": [odd], "disabledTools": ["never"]});
     play_with("tools.mjs", json!({"odd": odd, "broken": broken}));
+}
+
+#[test]
+fn servers_are_added_and_removed_in_the_page() {
+    play("servers.mjs");
+}
+
+#[test]
+fn admins_change_servers_and_policy_for_everyone() {
+    play_as_admin("operator.mjs");
 }
 
 #[test]

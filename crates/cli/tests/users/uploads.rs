@@ -35,7 +35,7 @@ fn send(client: &Client, body: &[u8]) -> Answer {
     client.ask("POST", "/v1/files", "multipart/form-data; boundary=b", body).unwrap()
 }
 
-fn uploaded(client: &Client, name: &str, content: &[u8]) -> Value {
+pub(crate) fn uploaded(client: &Client, name: &str, content: &[u8]) -> Value {
     let answer = send(client, &form(&[("purpose", "user_data")], Some((name, content))));
     assert_eq!(answer.status, 200, "{}", answer.text());
     answer.json()

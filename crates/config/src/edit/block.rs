@@ -1,15 +1,14 @@
 //! Entries in block style, on separate lines.
 
 use crate::edit::flow;
-use crate::keys::SERVERS;
 use crate::yaml::{Content, Name, Node};
 use serde_json::Value;
 
 /// The indentation of an entry relative to its parent.
 const STEP: usize = 2;
 
-/// Appends a section to the text.
-pub(super) fn append_section(text: &str, name: &str, entry: &Value) -> String {
+/// Appends an entry to the text.
+pub(super) fn append(text: &str, name: &str, entry: &Value) -> String {
     let newline = newline(text);
     let mut edited = text.to_owned();
     if !edited.is_empty() && !edited.ends_with('\n') {
@@ -18,7 +17,7 @@ pub(super) fn append_section(text: &str, name: &str, entry: &Value) -> String {
     if !edited.trim().is_empty() {
         edited.push_str(newline);
     }
-    edited + SERVERS + ":" + newline + &lines_of(name, entry, STEP, newline)
+    edited + &lines_of(name, entry, 0, newline)
 }
 
 /// Replaces `{}` with an entry.

@@ -6,15 +6,27 @@ use crate::settings::McpServer;
 use coracle_types::Secret;
 use std::collections::BTreeMap;
 
+/// What names of variables begin with that are kept apart from all others.
+const APART: &str = "MCP_SERVER_";
+
 /// The credentials of one entry.
-pub(super) struct Credentials {
-    server: String,
+pub(super) struct Credentials<'a> {
+    /// What the names of the variables begin with.
+    prefix: String,
+    /// Whether a variable with this name has a meaning of its own.
+    is_taken: &'a dyn Fn(&str) -> bool,
     pub(super) values: BTreeMap<String, Secret>,
 }
 
-impl Credentials {
+impl<'a> Credentials<'a> {
+    /// Variables are named after the server.
     pub(super) fn new(server: &str) -> Self {
-        Self { server: variable_name(server), values: BTreeMap::new() }
+        Self { prefix: variable_name(server), is_taken: &|_| false, values: BTreeMap::new() }
+    }
+
+    /// Variables have names that no setting and no other program has, and that are not taken.
+    pub(super) fn apart(server: &str, is_taken: &'a dyn Fn(&str) -> bool) -> Self {
+        Self { prefix: format!("{APART}{}", variable_name(server)), is_taken, values: BTreeMap::new() }
     }
 
     /// Replaces all credentials in an entry.
@@ -44,12 +56,13 @@ impl Credentials {
         // `--api-key=x` and `TOKEN=x` contain the name.
         let own_name = text[..range.start].strip_suffix('=').map(|name| name.trim_start_matches('-'));
         let wanted = variable_name(own_name.or(name).unwrap_or(fallback));
-        let wanted = if wanted.starts_with(&self.server) { wanted } else { format!("{}_{wanted}", self.server) };
+        let wanted = if wanted.starts_with(&self.prefix) { wanted } else { format!("{}_{wanted}", self.prefix) };
         let value = Secret::new(&text[range.clone()]);
         let numbered = (2..).map(|number| format!("{wanted}_{number}"));
-        let free = std::iter::once(wanted.clone())
-            .chain(numbered)
-            .find(|candidate| self.values.get(candidate).is_none_or(|taken| *taken == value));
+        let free = std::iter::once(wanted.clone()).chain(numbered).find(|candidate| match self.values.get(candidate) {
+            Some(taken) => *taken == value,
+            None => !(self.is_taken)(candidate),
+        });
         let Some(variable) = free else { return };
         let replaced = format!("{}${{{variable}}}{}", &text[..range.start], &text[range.end..]);
         self.values.insert(variable, value);

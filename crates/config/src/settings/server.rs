@@ -1,5 +1,6 @@
+use super::privacy::{LabelText, PrivacyText};
 use crate::expand::references;
-use coracle_types::{Scope, Secret};
+use coracle_types::{PrivacyMode, Scope, Secret, ServerLabel};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,6 +58,15 @@ pub struct McpServer {
     /// Category of the server's tools, for tool search.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub category: Option<String>,
+    /// Labels of the server: `private` (it has personal or confidential data).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<LabelText>")]
+    pub labels: Vec<ServerLabel>,
+    /// Where personal data from this server is replaced by tokens. Defaults to `privacy.mode`, and to at least `model` for
+    /// a server with the label `private`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<PrivacyText>")]
+    pub privacy: Option<PrivacyMode>,
     /// Maximum time to wait until the server is ready, in seconds. Defaults to 60.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.001, max = 86400))]
@@ -76,6 +86,12 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl McpServer {
+    /// Where personal data from this server is replaced by tokens, if this is the mode in general.
+    pub fn privacy_mode(&self, general: PrivacyMode) -> PrivacyMode {
+        let is_private = self.labels.contains(&ServerLabel::Private);
+        self.privacy.unwrap_or(if is_private { general.max(PrivacyMode::Model) } else { general })
+    }
+
     /// The variables that the entry refers to, such as `TOKEN` in `${TOKEN}`.
     pub fn variables(&self) -> BTreeSet<String> {
         let secrets = self.args.iter().chain(self.env.values()).chain(self.headers.values());

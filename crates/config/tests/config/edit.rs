@@ -1,8 +1,10 @@
 //! Changes to the file as text: only the entry changes.
 
 use coracle_config::McpServer;
-use coracle_config::edit::{EditError, Existing, add_server, add_variables, read, remove_server, write};
-use coracle_types::{Secret, ServerName};
+use coracle_config::edit::{
+    EditError, Existing, add_server, add_variables, read, remove_policy, remove_server, set_policy, write,
+};
+use coracle_types::{Decision, Secret, ServerName};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -65,6 +67,39 @@ fn adding_and_removing_gives_the_text_back() {
         }
         assert!(matches!(remove_server(&removed, "git"), Err(EditError::NotFound { .. })), "{label}");
     }
+}
+
+/// Texts with rules for tools.
+const RULES: &[(&str, &str)] = &[
+    ("empty", ""),
+    ("other section", "# mine\nlog: { level: info }\n"),
+    ("policy without tools", "policy:\n  approval_seconds: 9 # soon\nlog: { level: info }\n"),
+    ("null", "policy:\n  tools:\nlog: { level: info }\n"),
+    ("flow", "policy: { tools: { \"git.*\": ask } } # careful\n"),
+    ("empty flow", "policy: { tools: {} }\n"),
+    ("block", "policy:\n  tools:\n    # git\n    git.*: ask\n    'git.push': deny # never\nlog: { level: info }\n"),
+    ("json", "{\"policy\": {\"tools\": {\"git.push\": \"deny\"}}}\n"),
+];
+
+#[test]
+fn a_rule_is_set_and_removed_in_the_style_of_the_file() {
+    let mut edited = Vec::new();
+    for (label, text) in RULES {
+        let set = set_policy(text, "git.push", Decision::Allow).unwrap();
+        edited.push(format!("== {label}\n{set}"));
+        assert_eq!(set_policy(&set, "git.push", Decision::Allow).unwrap(), set, "{label}");
+        let removed = remove_policy(&set, "git.push").unwrap().unwrap();
+        assert_eq!(remove_policy(&removed, "git.push").unwrap(), None, "{label}");
+        edited.push(format!("-- removed\n{removed}"));
+    }
+    insta::assert_snapshot!(edited.join("\n"));
+    let shared = "all: &all { tools: { a.b: ask } }\npolicy: *all\n";
+    assert_eq!(set_policy(shared, "git.push", Decision::Deny).unwrap_err().code(), "edit_by_hand");
+    assert_eq!(set_policy("policy: [", "git.push", Decision::Deny).unwrap_err().code(), "config_syntax");
+    let odd = "policy:\n  tools:\n    a.b: ask\n";
+    let pattern = "s\u{e9}rver.\"two: words\\*\" #";
+    let set = set_policy(odd, pattern, Decision::Ask).unwrap();
+    assert_eq!(remove_policy(&set, pattern).unwrap().as_deref(), Some(odd));
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! Imports from folders as other clients leave them.
 
 use coracle_config::edit::{Existing, add_server, add_variables};
-use coracle_config::import::{Client, Found, ImportOptions, Imported, System, scan, scan_file};
-use coracle_types::Secret;
+use coracle_config::import::{
+    Client, Found, ImportOptions, Imported, System, extract_credentials, extract_credentials_apart, scan, scan_file,
+};
+use coracle_config::{McpServer, is_setting};
+use coracle_types::{Secret, ServerName};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -139,6 +142,35 @@ fn a_named_file_is_read_and_a_missing_one_reported() {
     );
     let missing = scan_file(Client::Cursor, &root.path().join("none.json"), &options);
     assert_eq!(missing.unreadable.len(), 1);
+}
+
+#[test]
+fn variables_that_are_kept_apart_collide_with_nothing() {
+    let entry = || McpServer {
+        url: Some(Secret::new("https://a.example/mcp")),
+        headers: [("api-key", "hunter2"), ("server-session-hours", "8000"), ("Accept", "text/plain")]
+            .map(|(name, value)| (name.to_owned(), Secret::new(value)))
+            .into(),
+        ..McpServer::default()
+    };
+    for (server, taken, expected) in [
+        ("openai", "OPENAI_API_KEY", ["MCP_SERVER_OPENAI_API_KEY", "MCP_SERVER_OPENAI_SERVER_SESSION_HOURS"]),
+        (
+            "coracle",
+            "MCP_SERVER_CORACLE_API_KEY",
+            ["MCP_SERVER_CORACLE_API_KEY_2", "MCP_SERVER_CORACLE_SERVER_SESSION_HOURS"],
+        ),
+    ] {
+        let mut apart = entry();
+        let is_taken = |variable: &str| variable == taken;
+        let credentials = extract_credentials_apart(&ServerName::new(server).unwrap(), &mut apart, &is_taken);
+        assert_eq!(credentials.keys().collect::<Vec<_>>(), expected);
+        assert_eq!(apart.headers["api-key"].expose(), format!("${{{}}}", expected[0]));
+        assert!(expected.iter().all(|variable| !is_setting(variable)));
+    }
+    // The control: whoever writes the settings may choose variables.
+    let chosen = extract_credentials(&ServerName::new("openai").unwrap(), &mut entry());
+    assert!(chosen.contains_key("OPENAI_API_KEY"));
 }
 
 #[test]

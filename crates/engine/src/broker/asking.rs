@@ -1,5 +1,6 @@
 //! Questions about calls: the clock of the execution is paused while one is open, and its listener learns of it.
 
+use crate::audit::Audit;
 use crate::clock::{Clock, Pause};
 use crate::listener::Listener;
 use async_trait::async_trait;
@@ -13,6 +14,7 @@ pub(super) struct Asking<'a> {
     approver: &'a dyn Approver,
     clock: &'a Clock,
     listener: &'a Listener,
+    audit: &'a Audit,
     /// Number of the call.
     number: u64,
     /// The question that the listener knows of.
@@ -20,8 +22,14 @@ pub(super) struct Asking<'a> {
 }
 
 impl<'a> Asking<'a> {
-    pub(super) fn new(approver: &'a dyn Approver, clock: &'a Clock, listener: &'a Listener, number: u64) -> Self {
-        Self { approver, clock, listener, number, asked: OnceLock::new() }
+    pub(super) fn new(
+        approver: &'a dyn Approver,
+        clock: &'a Clock,
+        listener: &'a Listener,
+        audit: &'a Audit,
+        number: u64,
+    ) -> Self {
+        Self { approver, clock, listener, audit, number, asked: OnceLock::new() }
     }
 
     /// Reports the decision, if there was a question.
@@ -35,7 +43,9 @@ impl<'a> Asking<'a> {
 #[async_trait]
 impl Approver for Asking<'_> {
     async fn ask(&self, question: Question) -> Answer {
+        let asked = self.audit.asked(self.number, &question);
         if let Some(answer) = self.approver.answered_before(&question) {
+            asked.answered(answer);
             return answer;
         }
         if self.listener.is_present() {
@@ -53,7 +63,9 @@ impl Approver for Asking<'_> {
             let _ = self.asked.set(question.id.clone());
         }
         let _pause: Pause = self.clock.pause();
-        self.approver.ask(question).await
+        let answer = self.approver.ask(question).await;
+        asked.answered(answer);
+        answer
     }
 
     fn wants_each_call(&self, tool: &Tool) -> bool {

@@ -5,6 +5,7 @@ use crate::clock::Clock;
 use crate::ids::new_execution_id;
 use crate::journal::{OpenTask, Tape, shown_name};
 use crate::ledger::Ledger;
+use crate::privacy::ForModel;
 use crate::request::Request;
 use crate::run::Ran;
 use crate::sessions::Turn;
@@ -39,6 +40,8 @@ pub(crate) struct Facts {
     pub(super) log: Option<Log>,
     /// The tools that the code can call.
     pub(crate) tools: Known,
+    /// Set if the answer goes to a model and personal data in it is replaced by tokens.
+    pub(super) for_model: Option<ForModel>,
     /// The session, if the execution runs in one. `task` is its entry in the log, `tape` has the recorded answers of
     /// the host, and `turn` is the right to use the session.
     pub(super) session: Option<SessionRecord>,
@@ -97,6 +100,7 @@ impl Facts {
             ledger: Ledger::default(),
             log: None,
             tools: Known::default(),
+            for_model: None,
             session: None,
             remembered: false,
             gone: false,

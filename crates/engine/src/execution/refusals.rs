@@ -4,6 +4,7 @@ use crate::call_file::ResumeError;
 use crate::json;
 use crate::request::{MAX_CODE_BYTES, MAX_VARS_BYTES, Request};
 use crate::verdict::invalid;
+use coracle_audit::AuditError;
 use coracle_types::{ErrorCode, Execution, Failure};
 use std::path::Path;
 
@@ -61,6 +62,11 @@ pub(super) fn being_deleted() -> Failure {
 
 pub(super) fn not_resumed(error: &ResumeError) -> Failure {
     Failure { hint: Some(error.hint().to_owned()), ..invalid(error.to_string()) }
+}
+
+/// The warning that the beginning of an execution could not be recorded.
+pub(super) fn not_audited(error: &AuditError) -> String {
+    format!("tools cannot be called: {error}; {}", error.hint())
 }
 
 /// Adds to the hint of an execution that has failed after calls with an effect.

@@ -35,6 +35,12 @@ pub enum FileError {
         /// Relative to the workspace.
         path: String,
     },
+    /// The file is not the version that was to be replaced.
+    #[error("{path:?} has changed in the meantime")]
+    Changed {
+        /// Relative to the workspace.
+        path: String,
+    },
     /// The quota of the workspace would be exceeded.
     #[error("the workspace would be too full: {reason}")]
     Full {
@@ -79,6 +85,7 @@ impl FileError {
             Self::Missing { .. } => "not_found",
             Self::Kind { .. } => "wrong_kind",
             Self::Exists { .. } => "exists",
+            Self::Changed { .. } => "changed",
             Self::Full { .. } => "quota",
             Self::DiskFull { .. } => "disk_full",
             Self::TooLarge { .. } => "too_large",
@@ -93,6 +100,7 @@ impl FileError {
             Self::DiskFull { .. } => Some("the operator has to free some space; no limit of Coracle was reached"),
             Self::TooLarge { .. } => Some("read a range of it, or work on it with code"),
             Self::Exists { .. } => Some("delete it first, or say that it may be replaced"),
+            Self::Changed { .. } => Some("read it again, and apply the change to what it is now"),
             Self::Path { .. } | Self::Missing { .. } | Self::Kind { .. } | Self::Failed { .. } => None,
         }
     }

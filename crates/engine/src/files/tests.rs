@@ -1,4 +1,4 @@
-use super::{Existing, FileError, FileKind, Listed, MAX_ENTRIES, Quota, Usages, WorkspaceFiles};
+use super::{Existing, FileError, FileKind, FileVersion, Listed, MAX_ENTRIES, Quota, Usages, WorkspaceFiles};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
@@ -295,4 +295,38 @@ fn what_is_hidden_is_not_there() {
     let all = files(home.path(), ROOMY);
     assert_eq!(listed(&all), ["deep", "deep/.coracle", "deep/.coracle/.env", "deep/mine.txt"]);
     assert_eq!(all.read("deep/.coracle/.env", 100).unwrap().1, b"TOKEN=hidden");
+}
+
+#[test]
+fn a_file_is_replaced_only_if_it_is_the_version_that_was_read() {
+    let ground = Ground::new();
+    let ada = &ground.ada;
+    let first = ada.write("plan.txt", b"one", Existing::Keep).unwrap();
+    let read: FileVersion = first.version().to_string().parse().unwrap();
+    assert_eq!(read, ada.stat("plan.txt").unwrap().version());
+    let second = ada.write("plan.txt", b"two", Existing::Unchanged(read)).unwrap();
+    assert_eq!(code(ada.write("plan.txt", b"old", Existing::Unchanged(read))), "changed");
+    assert_eq!(code(ada.write("missing.txt", b"x", Existing::Unchanged(read))), "changed");
+    // A change while the new content arrives is noticed as well.
+    let mut unfinished = ada.begin("plan.txt", None, Existing::Unchanged(second.version())).unwrap();
+    unfinished.push(b"three").unwrap();
+    ada.write("plan.txt", b"TWO", Existing::Replace).unwrap();
+    assert_eq!(code(unfinished.finish()), "changed");
+    assert_eq!(ada.read("plan.txt", 100).unwrap().1, b"TWO");
+    assert!("1-x".parse::<FileVersion>().is_err());
+}
+
+#[test]
+fn folders_are_made_once() {
+    let ground = Ground::new();
+    let made = ground.ada.make_folder("a/b").unwrap();
+    assert_eq!((made.path.as_str(), made.kind), ("a/b", FileKind::Folder));
+    ground.ada.write("file", b"", Existing::Keep).unwrap();
+    for path in ["a/b", "a", "file"] {
+        assert_eq!(code(ground.ada.make_folder(path)), "exists", "{path}");
+    }
+    assert_eq!(code(ground.ada.make_folder("file/below")), "wrong_kind");
+    for path in ["../x", "/etc/x", ""] {
+        assert!(ground.ada.make_folder(path).is_err(), "{path:?}");
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::path::{InWorkspace, UNFINISHED};
 use super::quota::{Reservation, Room, on_disk};
-use super::{Existing, FileError, FileInfo, WorkspaceFiles, beneath, check_replaced, sync};
+use super::{Existing, FileError, FileInfo, WorkspaceFiles, beneath, check_replaced, check_version, sync};
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, Uid};
 use rustix::io::Errno;
 use std::fs::File;
@@ -48,6 +48,7 @@ impl WorkspaceFiles {
         if replaced.is_some() && existing == Existing::Keep {
             return Err(FileError::Exists { path: path.to_string() });
         }
+        check_version(replaced.as_ref(), &path, existing)?;
         let freed = replaced.map_or(0, |stat| if stat.st_nlink > 1 { 0 } else { stat.st_blocks.unsigned_abs() * 512 });
         let room = Room { bytes: on_disk(length.unwrap_or(0)), files: u64::from(replaced.is_none()) };
         let reserved = self.usages.reserve(&self.folder, self.quota, room, freed)?;
@@ -151,7 +152,9 @@ impl Unfinished<'_> {
         self.file.sync_all().map_err(|error| FileError::of_io(&self.path, "put on the disk", &error))?;
         let (_, name) = self.path.split()?;
         // Another file may have been created there in the meantime.
-        let there = check_replaced(&self.folder, name, &self.path)?.is_some();
+        let found = check_replaced(&self.folder, name, &self.path)?;
+        check_version(found.as_ref(), &self.path, self.existing)?;
+        let there = found.is_some();
         if there && self.existing == Existing::Keep {
             return Err(FileError::Exists { path: self.path.to_string() });
         }
@@ -170,7 +173,7 @@ impl Unfinished<'_> {
         }
         if let Some(named) = self.named.take() {
             let flags = match self.existing {
-                Existing::Replace => RenameFlags::empty(),
+                Existing::Replace | Existing::Unchanged(_) => RenameFlags::empty(),
                 Existing::Keep => RenameFlags::NOREPLACE,
             };
             let moved = rustix::fs::renameat_with(&self.folder, &named, &self.folder, name, flags);

@@ -78,10 +78,9 @@ impl Toolbox {
     }
 
     pub(super) fn at_hand(&self, user: &UserId) -> AtHand {
-        let servers: Vec<_> = self
-            .upstream
-            .servers()
-            .into_iter()
+        let specs = self.upstream.servers();
+        let servers: Vec<_> = specs
+            .iter()
             .map(|spec| (spec.name.as_str(), fingerprint(spec), &spec.description, &spec.category))
             .collect();
         let note = self.config.cache.join(format!("{PREFIX}{}", digest(&user.as_str())));

@@ -152,7 +152,7 @@ impl Toolbox {
     async fn stock(self: &Arc<Self>, user: &UserId, listing: Listing<'_>) -> Arc<Inventory> {
         self.restore(user).await;
         let mut missing = self.list(user, listing).await;
-        missing.extend(self.config.unusable.iter().cloned());
+        missing.extend(self.unusable());
         let generation = self.generation.load(Ordering::Relaxed);
         if let Some((of, inventory)) = self.inventories.lock().unwrap_or_else(PoisonError::into_inner).get(user)
             && *of == generation
@@ -172,14 +172,14 @@ impl Toolbox {
     /// Loads the tools and shapes that earlier runs have stored for all servers.
     pub(super) async fn restore(&self, user: &UserId) {
         for spec in self.upstream.servers() {
-            self.restore_server(user, spec).await;
+            self.restore_server(user, &spec).await;
         }
     }
 
     /// Loads the tools and shapes that earlier runs have stored for one server.
     pub(crate) async fn recall(&self, user: &UserId, server: &ServerName) {
         if let Some(spec) = self.spec(server) {
-            self.restore_server(user, spec).await;
+            self.restore_server(user, &spec).await;
         }
     }
 
@@ -211,9 +211,9 @@ impl Toolbox {
     /// Requests the tools of servers that have never listed them. Returns the servers that still have not, with the
     /// reason.
     async fn list(self: &Arc<Self>, user: &UserId, listing: Listing<'_>) -> Vec<(ServerName, String)> {
-        let unknown: Vec<&ServerSpec> = {
+        let unknown: Vec<Arc<ServerSpec>> = {
             let known = self.known();
-            let is_known = |spec: &&ServerSpec| {
+            let is_known = |spec: &ServerSpec| {
                 let key = (Owner::of(spec.scope, user), spec.name.clone());
                 known.get(&key).is_some_and(|known| known.tools().is_some())
             };
@@ -301,7 +301,7 @@ impl Toolbox {
     async fn take_stock(&self, user: &UserId, missing: Vec<(ServerName, String)>) -> Inventory {
         let mut servers: Vec<ServerTools> = {
             let known = self.known();
-            let of = |spec: &ServerSpec| {
+            let of = |spec: Arc<ServerSpec>| {
                 let known = known.get(&(Owner::of(spec.scope, user), spec.name.clone()))?;
                 let (tools, shapes) = (known.tools()?.to_vec(), known.shapes());
                 Some(ServerTools {

@@ -41,7 +41,7 @@ impl Toolbox {
             // No list is known: the tool is treated as the only one of its server.
             None => of_tools([tool]).remove(tool),
         };
-        let of_server = self.server_names.get(server.as_str()).map(Arc::clone);
+        let of_server = self.configured().names.get(server.as_str()).map(Arc::clone);
         ToolNames {
             server: of_server.unwrap_or_else(|| on_wire(server.as_str())),
             tool: of_tool.unwrap_or_else(|| on_wire(tool)),
@@ -51,6 +51,12 @@ impl Toolbox {
     /// Returns what the policy decides about a tool, before any person is asked.
     pub fn verdict(&self, user: &UserId, tool: &Tool) -> Verdict {
         self.approvals.policy().decide(tool, &self.names(user, &tool.server, &tool.name))
+    }
+
+    /// Returns the policy rules that name a tool, and no other.
+    pub fn rules_about(&self, user: &UserId, tool: &Tool) -> Vec<Rule> {
+        let names = self.names(user, &tool.server, &tool.name);
+        self.approvals.policy().rules().about_tool(&names).cloned().collect()
     }
 
     /// Returns the policy rules that match no tool, although all servers that they apply to have listed their tools,
@@ -63,7 +69,8 @@ impl Toolbox {
     /// Returns the policy rules without effect that name only this server. Its tools must have been listed; stored
     /// tools are not loaded.
     pub fn rules_without_effect_on(&self, server: &ServerName) -> Vec<Rule> {
-        let Some(names) = self.server_names.get(server.as_str()) else { return Vec::new() };
+        let configured = self.configured();
+        let Some(names) = configured.names.get(server.as_str()) else { return Vec::new() };
         let is_about = |rule: &Rule| {
             let pattern = rule.pattern.parse::<Pattern>();
             pattern.is_ok_and(|pattern| pattern.names_one_server() && pattern.matches_server(names))
@@ -74,7 +81,8 @@ impl Toolbox {
     }
 
     fn rules_without_effect_now(&self) -> Vec<Rule> {
-        let rules = self.approvals.policy().rules();
+        let policy = self.approvals.policy();
+        let rules = policy.rules();
         if rules.is_empty() {
             return Vec::new();
         }
@@ -89,7 +97,7 @@ impl Toolbox {
                 server: Arc::clone(server),
                 tools: tools.remove(wire),
             };
-            self.server_names.iter().map(known).collect()
+            self.configured().names.iter().map(known).collect()
         };
         rules.without_effect(&servers).into_iter().cloned().collect()
     }

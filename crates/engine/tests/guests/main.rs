@@ -5,9 +5,11 @@
 mod conversations;
 mod events;
 mod fake;
+mod guardrails;
 mod lab;
 mod lies;
 mod logs;
+mod privacy;
 mod replies;
 mod resuming;
 mod search;

@@ -65,7 +65,8 @@ pub(crate) async fn holds(servers: &dyn Servers) {
 fn starts_nothing_by_itself(servers: &dyn Servers) {
     let mut changes = servers.changes();
     for _ in 0..2 {
-        let names: Vec<&str> = servers.servers().into_iter().map(|spec| spec.name.as_str()).collect();
+        let specs = servers.servers();
+        let names: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
         assert_eq!(names, ["demo"]);
         for status in servers.status(&user("ada")) {
             assert!(matches!(status.state, ServerState::Idle), "{status:?}");

@@ -40,6 +40,8 @@ HOST_HELPERS = frozenset({"checkpoint"})
 """Functions of `coracle` that code may use without importing them. They call the host."""
 SKILLS = frozenset({"save_skill", "load_skill", "list_skills", "search_skills", "delete_skill", "get_skill"})
 """Functions of `saved` that code may use without importing them."""
+PERSONAL = frozenset({"tokenize_pii", "detokenize_pii"})
+"""Functions of `personal` that code may use without importing them."""
 
 WORKSPACE = "workspace"
 """A variable that code may use without setting it: the path of the workspace."""
@@ -205,6 +207,11 @@ def _offer(namespace: dict[str, Any], mentioned: set[str]) -> None:
             from coracle_guest import saved
 
             namespace[name] = getattr(saved, name)
+    for name in mentioned & PERSONAL:
+        if name not in namespace:
+            from coracle_guest import personal
+
+            namespace[name] = getattr(personal, name)
     for name in mentioned & HELPER_MODULES:
         if name not in namespace:
             namespace[name] = __import__(name)

@@ -22,6 +22,7 @@ Calls tools of other people's servers.
   tool search WORDS ...              finds tools by what they do; with --server X, --category X, --limit N if need be
                                      (tool --search WORDS ... if a server is called search)
   tool checkpoint STEP [CONTEXT]     says in the log of the session where the work has come to; CONTEXT is JSON or text
+  tool pii tokenize|detokenize [TEXT]   replaces personal data by tokens, or tokens by what they stand for
 
 A flag is text, a number, true or false, or JSON, as the tool wants it. A list is a flag given several times, or JSON.
 --json '{...}' gives arguments as a whole, and so does - from standard input; flags win over them. What the tool answers

@@ -358,4 +358,4 @@ const HANDOVER: &str = "__coracle_exports";
 
 /// The exports of the module `coracle`.
 const EXPORTS: &str = "call, search_tools, checkpoint, ToolError, MediaFile, save_skill, load_skill, list_skills, search_skills, \
-    delete_skill, get_skill";
+    delete_skill, get_skill, tokenize_pii, detokenize_pii";

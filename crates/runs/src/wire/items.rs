@@ -260,7 +260,8 @@ pub(crate) fn own_call(
     match place.shown(call) {
         Shown::Code => vec![code_call(id, call, result, status, place.container, images)],
         Shown::Shell => {
-            let mut views = vec![shell_call(id, call, status, place.container)];
+            let structured = result.and_then(|(_, structured)| structured);
+            let mut views = vec![shell_call(id, call, structured, status, place.container)];
             views.extend(result.map(|(result, structured)| shell_output(id, call, result, structured)));
             views
         }
@@ -298,7 +299,13 @@ fn code_call(
     json!({
         "type": "code_interpreter_call", "id": id, "container_id": container, "code": code_of(call),
         "outputs": outputs, "status": if failed { "failed" } else { status.as_str() },
+        "execution_id": execution_of(result.and_then(|(_, structured)| structured)),
     })
+}
+
+/// The ID of the execution that has this result.
+fn execution_of(structured: Option<&Value>) -> Option<&str> {
+    structured?.get("execution_id")?.as_str()
 }
 
 /// Links to the images of an execution, in the order in which they were sent to the model.
@@ -325,11 +332,12 @@ pub(crate) fn code_of(call: &Call) -> String {
     argument(call, "code").unwrap_or_else(|| call.arguments.clone())
 }
 
-fn shell_call(id: &str, call: &Call, status: Status, container: &str) -> Value {
+fn shell_call(id: &str, call: &Call, structured: Option<&Value>, status: Status, container: &str) -> Value {
     json!({
         "type": "shell_call", "id": id, "call_id": call.id, "status": status.as_str(),
         "action": {"commands": [code_of(call)], "timeout_ms": null, "max_output_length": null},
         "environment": {"type": "container_reference", "container_id": container},
+        "execution_id": execution_of(structured),
     })
 }
 
@@ -350,7 +358,7 @@ fn shell_output(id: &str, call: &Call, result: &CallResult, structured: Option<&
     let stdout = text("stdout").unwrap_or_else(|| text_of(&result.parts));
     json!({
         "type": "shell_call_output", "id": output_id(id), "call_id": call.id, "max_output_length": null,
-        "status": "completed",
+        "status": "completed", "execution_id": execution_of(structured),
         "output": [{"stdout": stdout, "stderr": text("stderr").unwrap_or_default(), "outcome": outcome}],
     })
 }

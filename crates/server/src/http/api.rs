@@ -7,7 +7,9 @@ pub(super) mod content;
 mod conversations;
 mod decisions;
 mod executions;
+mod policy;
 mod providers;
+mod server_changes;
 mod server_sign_ins;
 mod servers;
 mod sessions;
@@ -64,6 +66,7 @@ fn shared_routes() -> OpenApiRouter<App> {
         .merge(workspace::routes())
         .merge(artifacts::routes())
         .merge(servers::routes())
+        .merge(server_changes::routes())
         .merge(tools::routes())
         .merge(tool_selection::routes())
         .merge(accounts::routes())
@@ -76,6 +79,7 @@ fn personal_routes() -> OpenApiRouter<App> {
         .merge(approvals::routes())
         .merge(conversations::routes())
         .merge(decisions::routes())
+        .merge(policy::routes())
         .merge(providers::routes())
         .merge(server_sign_ins::routes())
         .merge(user_data::routes())

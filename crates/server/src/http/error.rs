@@ -57,6 +57,12 @@ impl From<AccountError> for ApiError {
             AccountError::Taken(_) | AccountError::Disabled(_) => Self::new(StatusCode::CONFLICT, code, text),
             AccountError::Unknown(_) => Self::new(StatusCode::NOT_FOUND, code, text),
             AccountError::Store(error) => error.into(),
+            AccountError::Audit(error) => {
+                tracing::error!(%error, "a change was refused, because it cannot be recorded");
+                // The message names folders of the server.
+                let text = "the server cannot write its audit log: see the server's log";
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, code, text)
+            }
             AccountError::Machine(reason) => Self::internal("manage an account", reason),
         }
     }

@@ -10,6 +10,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use coracle_accounts::random_token;
+use coracle_audit::SignInMethod;
 use coracle_store::TokenDigest;
 use coracle_types::Secret;
 use futures::future::BoxFuture;
@@ -221,8 +222,14 @@ async fn callback(
     };
     let next = waiting.next.clone();
     match came_back(&auth, provider, back, waiting, &uri, &headers).await {
-        Ok(user) => begun(&auth, &user, &headers, Way::Provider, &next).await,
-        Err(error) => Ok(failed(&error)),
+        Ok(user) => {
+            auth.people.record_sign_in(&user.id, SignInMethod::Oidc, None);
+            begun(&auth, &user, &headers, Way::Provider, &next).await
+        }
+        Err(error) => {
+            auth.people.record_failed_sign_in(SignInMethod::Oidc, None, "refused");
+            Ok(failed(&error))
+        }
     }
 }
 

@@ -342,7 +342,7 @@ pub(crate) async fn changed_password(
             other => other.into(),
         })?;
     }
-    auth.people.set_password(&user.id, password).await?;
+    auth.people.by(&user.id).set_password(&user.id, password).await?;
     Ok(auth.people.begin_session(&user.id, auth.session, false).await?)
 }
 

@@ -182,6 +182,7 @@ fn all(profile: Profile) -> Vec<Definition> {
     all.extend(files());
     all.extend(skills());
     all.extend(workspace());
+    all.extend(personal());
     all.extend(tasks());
     all.push(Definition {
         name: "execute_bash",
@@ -429,6 +430,25 @@ fn workspace() -> [Definition; 5] {
     ]
 }
 
+/// Tools for personal data.
+fn personal() -> [Definition; 2] {
+    let text = json!({ "text": typed("string") });
+    [
+        reads(
+            "sanitize_pii",
+            "Replace personal data in a text by tokens such as [EMAIL_3f9a1c0d5e7b2a64].",
+            &text,
+            &["text"],
+        ),
+        reads(
+            "restore_pii",
+            "Replace tokens by what they stand for. Not needed to pass them to tools, which get the values.",
+            &text,
+            &["text"],
+        ),
+    ]
+}
+
 #[cfg(test)]
 mod tests {
     use super::{chosen, names};
@@ -464,6 +484,6 @@ mod tests {
         assert_eq!(names_of(Profile::Code), ["execute_code", "search_tools", "get_tool_definition"]);
         assert!(names_of(Profile::Direct).is_empty());
         assert_eq!(names_of(Profile::Full), names());
-        assert_eq!(names().len(), 30);
+        assert_eq!(names().len(), 32);
     }
 }

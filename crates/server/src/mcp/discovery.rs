@@ -285,10 +285,11 @@ pub(crate) async fn get_server_tools(
 }
 
 fn toolbox(frontend: &Frontend) -> Result<&std::sync::Arc<Toolbox>, String> {
-    frontend.toolbox().ok_or_else(|| NO_SERVERS.to_owned())
+    frontend.toolbox().filter(|toolbox| !toolbox.is_empty()).ok_or_else(|| NO_SERVERS.to_owned())
 }
 
 async fn inventory(frontend: &Frontend, named: Option<&str>) -> Result<std::sync::Arc<Inventory>, String> {
+    toolbox(frontend)?;
     frontend.inventory(named).await.ok_or_else(|| NO_SERVERS.to_owned())
 }
 

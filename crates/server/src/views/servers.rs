@@ -20,6 +20,8 @@ pub struct ServerView {
     pub scope: Scope,
     /// Whether the server is reached by URL, so that it can ask users to sign in
     pub can_sign_in: bool,
+    /// Whether admins can remove the server here: it is in the settings file
+    pub can_remove: bool,
     /// Place in the settings; only in the output of commands
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,

@@ -97,6 +97,7 @@ impl Accounts for MemoryStore {
             || state.decisions.keys().any(|(user, ..)| user == id)
             || state.approvals.contains_key(id)
             || state.secrets.keys().any(|(whose, _)| *whose == owner)
+            || state.vaults.contains_key(id)
             || state.artifacts.get(id).is_some_and(|shelves| !shelves.is_empty());
         let in_log = self.log().get(id).is_some_and(|sessions| !sessions.is_empty());
         Ok(in_state || in_log || self.all_runs().get(id).is_some_and(|runs| !runs.is_empty()))
@@ -127,6 +128,9 @@ impl Accounts for MemoryStore {
         rekey(&mut state.decisions, |(user, ..)| user == from, |(user, ..)| *user = to.clone());
         if belongings == Belongings::All {
             rekey(&mut state.secrets, |(owner, _)| *owner == old, |(owner, _)| *owner = new.clone());
+            if let Some(vault) = state.vaults.remove(from) {
+                state.vaults.insert(to.clone(), vault);
+            }
         }
         if let Some(mut executions) = state.executions.remove(from) {
             executions.rename(to);

@@ -133,6 +133,12 @@ impl Accounts for SqliteStore {
         for statement in OWNER_RENAMES {
             sqlx::query(*statement).bind(&old).bind(&new).execute(&mut *connection).await.map_err(&failed)?;
         }
+        if belongings == Belongings::All {
+            // Without the data key, which is a secret, they could not be decrypted.
+            let values = sqlx::query("UPDATE vault_values SET user_id = ?2 WHERE user_id = ?1");
+            let moved = values.bind(from.as_str()).bind(to.as_str()).execute(&mut *connection).await;
+            moved.map_err(&failed)?;
+        }
         for (name, sealed) in secrets {
             let moved = sqlx::query("UPDATE secrets SET owner = ?3, sealed = ?4 WHERE owner = ?1 AND name = ?2");
             let moved = moved.bind(&old).bind(name).bind(&new).bind(sealed);

@@ -3,7 +3,8 @@
 use super::SqliteStore;
 use crate::moment::{from_millis, to_millis};
 use crate::{
-    ExecutionRecord, Kept, ListedTools, MAX_PAGE, Owner, Shape, Store, StoreError, TaskState, ToolDecision, bounds,
+    DerivedKey, ExecutionRecord, Kept, ListedTools, MAX_PAGE, Owner, Shape, Store, StoreError, TaskState, ToolDecision,
+    bounds, sign_in_secret,
 };
 use async_trait::async_trait;
 use coracle_types::{Decision, ExecutionId, Secret, ServerName, UserId};
@@ -181,6 +182,8 @@ impl Store for SqliteStore {
         ] {
             sqlx::query(statement).bind(server.as_str()).execute(&mut *transaction).await.map_err(&failed)?;
         }
+        let delete = sqlx::query("DELETE FROM secrets WHERE name = ?1").bind(sign_in_secret(server));
+        delete.execute(&mut *transaction).await.map_err(&failed)?;
         transaction.commit().await.map_err(&failed)
     }
 
@@ -240,6 +243,10 @@ impl Store for SqliteStore {
             .await
             .map_err(self.failed("delete a secret"))?;
         Ok(deleted.rows_affected() > 0)
+    }
+
+    async fn derived_key(&self, purpose: &str) -> Result<DerivedKey, StoreError> {
+        self.vault.derived(self, purpose).await
     }
 
     fn keep(&self, kept: Kept) {

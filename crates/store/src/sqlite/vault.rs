@@ -2,8 +2,9 @@
 
 use super::SqliteStore;
 use crate::key::MasterKey;
-use crate::{Home, KeyError, KeySource, Owner, StoreError, seal};
+use crate::{DerivedKey, Home, KeyError, KeySource, Owner, StoreError, seal};
 use coracle_types::{Secret, UserId};
+use sqlx::sqlite::SqliteConnection;
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
@@ -88,6 +89,65 @@ impl Vault {
         if written.rows_affected() == 0 { Err(wrong(&key)) } else { Ok(()) }
     }
 
+    /// Adds a secret, unless there is one with its name.
+    pub(super) async fn add(
+        &self,
+        store: &SqliteStore,
+        owner: &Owner,
+        name: &str,
+        secret: &Secret,
+    ) -> Result<(), StoreError> {
+        let key = self.existing_or_new(store).await?;
+        let sealed = seal::seal(&key, owner, name, secret)?;
+        sqlx::query(
+            "INSERT INTO secrets (owner, name, key_id, sealed)
+             SELECT ?1, ?2, ?3, ?4 WHERE NOT EXISTS (SELECT 1 FROM secrets WHERE key_id <> ?3)
+             ON CONFLICT (owner, name) DO NOTHING",
+        )
+        .bind(owner.to_string())
+        .bind(name)
+        .bind(&key.id)
+        .bind(sealed)
+        .execute(&mut *store.writer().await?)
+        .await
+        .map_err(store.failed("keep a secret"))?;
+        Ok(())
+    }
+
+    /// Replaces an existing secret within a transaction. It stays encrypted with the same master key.
+    pub(super) async fn replace(
+        &self,
+        store: &SqliteStore,
+        connection: &mut SqliteConnection,
+        owner: &Owner,
+        name: &str,
+        secret: &Secret,
+    ) -> Result<(), StoreError> {
+        let failed = store.failed("replace a secret");
+        let id: String = sqlx::query_scalar("SELECT key_id FROM secrets WHERE owner = ?1 AND name = ?2")
+            .bind(owner.to_string())
+            .bind(name)
+            .fetch_one(&mut *connection)
+            .await
+            .map_err(&failed)?;
+        let sealed = seal::seal(&*self.existing(&id).await?, owner, name, secret)?;
+        let replaced = sqlx::query("UPDATE secrets SET sealed = ?3 WHERE owner = ?1 AND name = ?2");
+        let replaced = replaced.bind(owner.to_string()).bind(name).bind(sealed);
+        replaced.execute(&mut *connection).await.map_err(&failed)?;
+        Ok(())
+    }
+
+    /// Decrypts a secret that was read with the ID of its master key.
+    pub(super) async fn open(
+        &self,
+        key_id: &str,
+        owner: &Owner,
+        name: &str,
+        sealed: &[u8],
+    ) -> Result<Secret, StoreError> {
+        seal::open(&*self.existing(key_id).await?, owner, name, sealed)
+    }
+
     pub(super) async fn get(
         &self,
         store: &SqliteStore,
@@ -104,6 +164,11 @@ impl Vault {
         let Some((key_id, sealed)) = row else { return Ok(None) };
         let key = self.existing(&key_id).await?;
         seal::open(&key, owner, name, &sealed).map(Some)
+    }
+
+    /// A key that is derived from the one that secrets are encrypted with.
+    pub(super) async fn derived(&self, store: &SqliteStore, purpose: &str) -> Result<DerivedKey, StoreError> {
+        Ok(DerivedKey::of_master(&*self.existing_or_new(store).await?, purpose))
     }
 
     /// All secrets of a user, encrypted for another name.

@@ -1,5 +1,5 @@
 use crate::given::{decision, listed, owner, server, user};
-use coracle_store::{Owner, Store};
+use coracle_store::{Owner, Store, sign_in_secret};
 use coracle_types::{Decision, Secret};
 use serde_json::json;
 use std::sync::Arc;
@@ -44,6 +44,7 @@ pub(crate) async fn a_removed_server_is_forgotten_for_all_users(store: Arc<dyn S
             store.put_tools(&owner, &server(name), &listed("f", &["a"])).await.unwrap();
             store.put_shape(&owner, &server(name), "a", &json!({}), 0).await.unwrap();
             store.put_secret(&owner, name, &secret).await.unwrap();
+            store.put_secret(&owner, &sign_in_secret(&server(name)), &secret).await.unwrap();
         }
         for name_of_user in ["ann", "bob"] {
             store.remember(&user(name_of_user), &decision(name, "reset", "d")).await.unwrap();
@@ -55,6 +56,8 @@ pub(crate) async fn a_removed_server_is_forgotten_for_all_users(store: Arc<dyn S
         assert_eq!(store.tools(&owner, &server("git")).await.unwrap(), None);
         assert_eq!(store.shapes(&owner, &server("git")).await.unwrap(), []);
         assert_eq!(store.secret(&owner, "git").await.unwrap(), Some(secret.clone()));
+        assert_eq!(store.secret(&owner, &sign_in_secret(&server("git"))).await.unwrap(), None);
+        assert!(store.secret(&owner, &sign_in_secret(&server("git-2"))).await.unwrap().is_some());
         assert!(store.tools(&owner, &server("git-2")).await.unwrap().is_some());
         assert_eq!(store.shapes(&owner, &server("git-2")).await.unwrap().len(), 1);
     }

@@ -14,6 +14,7 @@ mod runs;
 mod secrets;
 mod shapes;
 mod token_use;
+mod token_vault;
 mod tools;
 
 use coracle_store::{Home, KeySource, MemoryStore, SqliteStore, Store};
@@ -62,6 +63,13 @@ contract!(
     token_use::tokens_are_counted_by_user_and_day,
     token_use::no_token_is_lost_and_no_count_overflows,
     token_use::old_token_counts_are_deleted,
+    token_vault::values_are_returned_as_they_were_put,
+    token_vault::vaults_of_users_are_separate,
+    token_vault::nothing_is_left_of_a_deleted_vault,
+    token_vault::a_rotated_vault_has_the_same_values,
+    token_vault::old_values_are_deleted,
+    token_vault::a_renamed_user_keeps_the_vault,
+    token_vault::a_value_that_is_too_large_changes_nothing,
     tools::tools_are_returned_as_they_were_stored,
     tools::tools_of_owners_and_servers_are_separate,
     tools::a_list_that_is_too_long_changes_nothing,
@@ -76,6 +84,7 @@ contract!(
     decisions::decisions_of_users_are_separate,
     decisions::a_removed_server_is_forgotten_for_all_users,
     secrets::a_secret_is_returned_and_deleted,
+    secrets::derived_keys_stay_the_same_and_differ_by_purpose,
     secrets::secrets_of_owners_are_separate,
     secrets::a_secret_that_is_too_long_changes_nothing,
     executions::executions_are_returned_as_they_were_recorded,

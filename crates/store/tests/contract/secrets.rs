@@ -37,3 +37,12 @@ pub(crate) async fn a_secret_that_is_too_long_changes_nothing(store: Arc<dyn Sto
     let unnamed = store.put_secret(&Owner::Shared, "", &Secret::new("x")).await.unwrap_err();
     assert_eq!(unnamed.code(), "store_invalid_name");
 }
+
+pub(crate) async fn derived_keys_stay_the_same_and_differ_by_purpose(store: Arc<dyn Store>) {
+    let first = store.derived_key("one").await.unwrap();
+    store.put_secret(&Owner::Shared, "token", &Secret::new("x")).await.unwrap();
+    assert_eq!(store.derived_key("one").await.unwrap().bytes(), first.bytes());
+    let other = store.derived_key("two").await.unwrap();
+    assert_ne!(other.bytes(), first.bytes());
+    assert_ne!(first.derive("two").bytes(), other.bytes());
+}

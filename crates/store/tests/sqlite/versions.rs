@@ -80,6 +80,7 @@ async fn the_schema_matches_the_migrations() {
             "tasks",
             "token_use",
             "users",
+            "vault_values",
         ]
     );
 }

@@ -59,6 +59,35 @@ async fn many_callers_share_one_start_and_none_of_them_can_cancel_it() {
 }
 
 #[tokio::test]
+async fn replaced_servers_end_and_others_stay_connected() {
+    let process = |upstream: &Upstream, name: &str| {
+        let all = upstream.status(&user("ada"));
+        all.into_iter().find(|status| status.name == server(name)).and_then(|status| status.pid)
+    };
+    let specs = ["kept", "changed", "removed"].map(|name| rogue(name, &["good"]));
+    let upstream = upstream(specs.to_vec());
+    for name in ["kept", "changed", "removed"] {
+        upstream.tools(&user("ada"), &server(name)).await.unwrap();
+    }
+    let before = ["kept", "changed", "removed"].map(|name| process(&upstream, name).unwrap());
+    let changed = with_env(specs[1].clone(), "NEW", "1");
+    let now = vec![specs[0].clone(), changed, rogue("added", &["good"])];
+    assert_eq!(upstream.replace_servers(now.clone()), ["added", "changed", "removed"].map(server));
+    eventually("two have ended", || !is_alive(before[1]) && !is_alive(before[2])).await;
+    assert_eq!(process(&upstream, "kept"), Some(before[0]));
+    let error = upstream.tools(&user("ada"), &server("removed")).await.unwrap_err();
+    assert_eq!(error.code(), "server_not_found", "{error}");
+    for name in ["changed", "added"] {
+        assert_eq!(process(&upstream, name), None, "{name} is started when it is used");
+        upstream.tools(&user("ada"), &server(name)).await.unwrap();
+        assert!(process(&upstream, name).is_some());
+    }
+    assert!(upstream.replace_servers(now).is_empty());
+    upstream.shutdown().await;
+    assert!(!is_alive(before[0]));
+}
+
+#[tokio::test]
 async fn users_have_separate_processes_unless_the_server_is_shared() {
     for (scope, is_shared) in [(Scope::User, false), (Scope::Shared, true)] {
         let upstream = upstream(vec![ServerSpec { scope, ..rogue("one", &["good"]) }]);
@@ -197,7 +226,9 @@ async fn shutdown_ends_the_most_stubborn_server_and_its_children() {
     let upstream = upstream(vec![rogue("one", &["stubborn"])]);
     let pids = stubborn(&upstream).await;
     upstream.shutdown().await;
-    assert!(!pids.into_iter().any(is_alive));
+    assert!(!is_alive(pids[0]));
+    // Nobody waits for the child, which the kernel ends after its signal.
+    eventually("the child has ended", || !is_alive(pids[1])).await;
     assert_eq!(call(&upstream, "one", "echo", json!({})).await.unwrap_err().code(), "shut_down");
 }
 

@@ -24,6 +24,10 @@ from typing_extensions import TypeAliasType
 # Fields that only Coracle has, that OpenAI sends although its types lack them, or that other servers have established.
 EXTENSIONS = {
     "Response": {"coracle", "store"},
+    "ResponseCodeInterpreterToolCall": {"execution_id"},
+    "ResponseFunctionShellToolCall": {"execution_id"},
+    "ResponseFunctionShellToolCallOutput": {"execution_id"},
+    "Model": {"context_window"},
     # Earlier versions of the types require it.
     "ResponseFunctionCallArgumentsDoneEvent": {"name"},
     "ChoiceDelta": {"reasoning_content"},

@@ -35,9 +35,10 @@ export async function signIn(page, link) {
 
 let browser;
 
-/** Starts the browser with an empty page. */
-export async function opened(options = {}) {
-  browser = await chromium.launch({ executablePath: process.env.CORACLE_PAGE_BROWSER, args: ['--no-sandbox'] });
+/** Starts the browser with an empty page. `log` is a file for what it does on the network. */
+export async function opened({ log, ...options } = {}) {
+  const args = ['--no-sandbox', ...(log ? [`--log-net-log=${log}`] : [])];
+  browser = await chromium.launch({ executablePath: process.env.CORACLE_PAGE_BROWSER, args });
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
   context.setDefaultTimeout(PATIENCE);
   return { browser, context, page: await watched(context) };

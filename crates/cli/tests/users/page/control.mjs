@@ -14,6 +14,16 @@ await page.getByRole('article', { name: /^Python: (Stopped|Failed)$/ }).waitFor(
 const executions = await page.evaluate(() => fetch('/api/executions').then((answer) => answer.json()));
 assert.equal(executions.filter((one) => one.state === 'running').length, 0);
 
+// It can be tried again after a reload, too, and the code that was stopped still says how it was isolated.
+await page.reload();
+const stopped = page.getByRole('article', { name: /^Python: (Stopped|Failed)$/ });
+await stopped.getByText('Sandbox and tool calls').click();
+await stopped.getByText(/^Native sandbox/).waitFor();
+await page.getByRole('button', { name: 'Try again' }).click();
+await page.getByText('Over.', { exact: true }).waitFor();
+await ended(page);
+assert.equal(await page.getByRole('button', { name: 'Try again' }).count(), 0);
+
 // A call that needs approval. Enter alone never approves it, wherever the focus is.
 await ask(page, 'Cancel order 1007');
 const question = page.getByRole('region', { name: 'Allow shop · cancel_order?' });

@@ -1,6 +1,6 @@
 // Files: artifacts with their versions, and the workspace with uploads, changes and previews.
 
-import { ask, assert, base, ended, finish, runCode, signedIn } from './browser.mjs';
+import { ask, assert, base, checked, ended, finish, runCode, signedIn } from './browser.mjs';
 
 const { page } = await signedIn();
 const list = page.getByRole('region', { name: 'List of files' });
@@ -73,18 +73,30 @@ await panel.getByRole('button', { name: 'Edit' }).click();
 await editor.fill('mine\n');
 await runCode(page, `open('/workspace/data/notes.txt', 'w').write('theirs, and longer')`);
 await panel.getByRole('button', { name: 'Save' }).click();
-await confirm('Overwrite newer changes?').getByRole('button', { name: 'Cancel' }).click();
+const conflict = confirm('notes.txt has changed');
+await conflict.getByText('or overwrite it with them').waitFor();
+await checked(page, 'files-conflict');
+await conflict.getByRole('button', { name: 'Keep editing' }).click();
+assert.ok(await editor.evaluate((field) => field === document.activeElement && field.value === 'mine\n'));
 assert.equal(await bytes('data/notes.txt'), 'theirs, and longer');
-await panel.getByRole('button', { name: 'Save' }).click();
-await confirm('Overwrite newer changes?').getByRole('button', { name: 'Overwrite' }).click();
+await editor.press('Control+s');
+await conflict.getByRole('button', { name: 'Overwrite' }).click();
 await panel.getByText('mine').waitFor();
 assert.equal(await bytes('data/notes.txt'), 'mine\r\n');
+await panel.getByRole('button', { name: 'Edit' }).click();
+await editor.fill('given up');
+await runCode(page, `open('/workspace/data/notes.txt', 'w', newline='').write('newest\\r\\n')`);
+await panel.getByRole('button', { name: 'Save' }).click();
+await conflict.getByRole('button', { name: 'Reload' }).click();
+await panel.getByText('newest').waitFor();
+assert.equal(await editor.count(), 0);
+assert.equal(await bytes('data/notes.txt'), 'newest\r\n');
 await panel.getByRole('button', { name: 'Edit' }).click();
 await editor.fill('lost');
 await page.getByRole('link', { name: 'Tools' }).click();
 await confirm('Discard your changes?').getByRole('button', { name: 'Discard changes' }).click();
 await page.getByRole('heading', { name: 'Tools', level: 1 }).waitFor();
-assert.equal(await bytes('data/notes.txt'), 'mine\r\n');
+assert.equal(await bytes('data/notes.txt'), 'newest\r\n');
 
 // Uploads by button and by dropping; existing files are replaced only after a question.
 await page.goto(`${base}/#/files/workspace`);
@@ -138,6 +150,35 @@ await page.getByRole('textbox', { name: 'Path in the workspace' }).fill('new/emp
 await page.getByRole('button', { name: 'Create' }).click();
 await panel.getByText('The file is empty.').waitFor();
 
+// Nobody overwrites what code has written into an empty file, either.
+await panel.getByRole('button', { name: 'Edit' }).click();
+await panel.getByRole('textbox', { name: 'Content of empty.py' }).fill('mine');
+await runCode(page, `open('/workspace/new/empty.py', 'w').write('theirs')`);
+await page.keyboard.press('Control+s');
+await confirm('empty.py has changed').getByRole('button', { name: 'Reload' }).click();
+await panel.getByText('theirs').waitFor();
+
+// Folders are created by keyboard, also inside of others, and not over anything.
+await list.getByRole('button', { name: 'New folder' }).focus();
+await page.keyboard.press('Enter');
+await page.keyboard.type('new');
+await page.keyboard.press('Enter');
+await page.getByRole('dialog', { name: 'New folder' }).getByRole('alert').getByText(/"new"/).waitFor();
+await page.getByRole('textbox', { name: 'Path in the workspace' }).fill('reports/2026');
+await page.keyboard.press('Enter');
+await list.getByText('The folder reports/2026 was created.').waitFor();
+const year = list.getByRole('group', { name: '2026', exact: true });
+await year.waitFor();
+await list.getByText('Empty', { exact: true }).waitFor();
+await checked(page, 'files-folder');
+await list.getByRole('button', { name: 'Actions for 2026' }).click();
+await page.getByRole('button', { name: 'New folder in this folder' }).click();
+assert.equal(await page.getByRole('textbox', { name: 'Path in the workspace' }).inputValue(), 'reports/2026/');
+await page.keyboard.press('End');
+await page.keyboard.type('May');
+await page.keyboard.press('Enter');
+await list.getByRole('group', { name: 'May', exact: true }).waitFor();
+
 // Links in an answer lead to the files, and to nothing else of this server.
 await page.goto(`${base}/#/`);
 await ask(page, '[script:echo] [one](sandbox:/artifacts/report.md) [two](/workspace/a.txt) [three](sandbox:/workspace/../secret)');
@@ -151,4 +192,4 @@ await answer.getByRole('link', { name: 'two' }).click();
 await panel.getByText('replaced').waitFor();
 await page.goto(`${base}/#/files/workspace/gone.txt`);
 await panel.getByText('This file does not exist any more.').waitFor();
-await finish(/409 \(Conflict\)/, /^Applying inline style violates/);
+await finish(/409 \(Conflict\)|412 \(Precondition Failed\)/, /^Applying inline style violates/);

@@ -4,8 +4,11 @@ import { readFileSync } from 'node:fs';
 import http from 'node:http';
 import { ask, assert, base, ended, finish, runCode, signedIn, takeComplaints } from './browser.mjs';
 
-/** A server that notes connections and requests. Even a connection tells somebody that the file was opened. */
-async function listen() {
+/**
+ * A server that notes connections and requests. Even a connection tells somebody that the file was opened, and so does a
+ * look-up of its name, which the browser notes.
+ */
+async function listen(name) {
   const heard = [];
   /** Content of pages by their path. */
   const pages = new Map();
@@ -16,13 +19,16 @@ async function listen() {
   });
   server.on('connection', () => heard.push('connection'));
   await new Promise((done) => server.listen(0, '127.0.0.1', done));
-  return { heard, pages, server, address: `http://127.0.0.1:${server.address().port}` };
+  // Browsers know that names below `localhost` are this machine.
+  const host = `${name}.localhost`;
+  return { heard, pages, server, host, address: `http://${host}:${server.address().port}` };
 }
 // The first one must hear nothing until the end. The other one is for the control, which is heard.
-const [silent, loud] = [await listen(), await listen()];
+const [silent, loud] = [await listen('silent'), await listen('loud')];
 const { heard, address } = silent;
 
-const { browser, context, page } = await signedIn();
+const log = `${process.env.HOME}/network.json`;
+const { browser, context, page } = await signedIn({ log });
 const requests = [];
 context.on('request', (request) => requests.push(request.url()));
 await context.addInitScript(() => {
@@ -183,7 +189,7 @@ async function inspectPage() {
   assert.equal(found.roots, 0);
   assert.deepEqual(found.attributes, ['href', 'id', 'open', 'src', 'style', 'title']);
   assert.ok(found.addresses.every((one) => one === '#state' || one.startsWith('data:image/gif')), found.addresses.join(' '));
-  assert.doesNotMatch(found.styles, /127\.0\.0\.1|\/own|url\(/);
+  assert.doesNotMatch(found.styles, /localhost|127\.0\.0\.1|\/own|url\(/);
   assert.ok(found.images.every((one) => one.startsWith('data:')), found.images.join(' '));
   for (const name of ['Go', 'Top', 'Run', 'Data', 'Own', 'Place']) await frame.getByText(name, { exact: true }).click();
   await frame.getByText('Place', { exact: true }).press('Enter');
@@ -260,3 +266,8 @@ for (const { server } of [silent, loud]) {
   server.closeAllConnections();
 }
 await finish();
+
+// The browser writes its notes when it ends.
+const names = new Set([...readFileSync(log, 'utf8').matchAll(/"host":"(?:https?:\/\/)?([^":]+)/g)].map(([, name]) => name));
+assert.ok(names.has(loud.host), 'a name that is looked up is noted');
+assert.ok(!names.has(silent.host), 'no name was looked up');

@@ -76,7 +76,6 @@ await answer.getByRole('columnheader', { name: 'customer' }).waitFor();
 // A tool that needs approval: the question appears here. Enter alone does not approve it.
 await page.goto(`${base}/#/tools/shop/cancel_order`);
 await page.getByText('Needs approval: each call waits until you approve it.').waitFor();
-await page.getByText('policy: { tools: { "shop.cancel_order": allow } }').waitFor();
 await page.getByRole('textbox', { name: /^id/ }).fill('1009');
 await call.click();
 const question = page.getByRole('main').getByRole('region', { name: 'Allow shop · cancel_order?' });
@@ -120,9 +119,21 @@ assert.deepEqual(await remembered(), ['cancel_order: allow']);
 await page.getByRole('textbox', { name: /^id/ }).fill('1010');
 await call.click();
 await answer.getByText('cancelled').first().waitFor();
+
+// An admin who cannot change the settings here gets the line for them.
+const address = `${base}/api/tools/shop/cancel_order`;
+await page.route(address, async (route) => {
+  const response = await route.fetch();
+  const tool = await response.json();
+  await route.fulfill({ response, json: { ...tool, policy: { ...tool.policy, can_change: false } } });
+});
+await page.reload();
+await page.getByText('policy: { tools: { "shop.cancel_order": allow } }').waitFor();
+assert.equal(await page.getByRole('group', { name: 'For everyone' }).count(), 0);
 await page.evaluate(() => navigator.clipboard.writeText(''));
 await page.getByRole('button', { name: 'Copy line' }).click();
 await page.waitForFunction(() => navigator.clipboard.readText().then((text) => text === 'policy: { tools: { "shop.cancel_order": allow } }'));
+await page.unroute(address);
 
 // Everyone can be stricter than the policy, which does not ask about this tool.
 await page.goto(`${base}/#/tools/shop/list_orders`);

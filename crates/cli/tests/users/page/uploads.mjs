@@ -83,7 +83,37 @@ for (let turn = 0; turn < 2; turn += 1) {
 assert.equal(await chips.count(), 0);
 await checked(page, 'uploads-sent');
 
-// A message with files can be queued, but not sent to the run.
+// A message with files can be sent to the run.
+await page.goto(`${base}/#/`);
+await page.getByText('What shall we do?').waitFor();
+await ask(page, 'Work in steps');
+await page.getByText('I begin.').waitFor();
+await choose([
+  { name: 'early.txt', mimeType: 'text/plain', buffer: Buffer.from('early') },
+  { name: 'dot.png', mimeType: 'image/png', buffer: image },
+]);
+await chips.filter({ hasText: 'early.txt' }).getByText('5 B').waitFor();
+await dot.getByRole('button', { name: 'Show dot.png to the model', pressed: true }).waitFor();
+await message.fill('Read it');
+await message.press('Control+Enter');
+const waiting = page.locator('.user.waiting');
+await waiting.getByText('early.txt').waitFor();
+await waiting.getByText('The agent reads this at its next step.').waitFor();
+assert.equal(await chips.count(), 0);
+await checked(page, 'steer-files');
+await openGate('steps');
+await page.locator('.answer', { hasText: 'I have heard: Read it' }).waitFor();
+await ended(page);
+for (let turn = 0; turn < 2; turn += 1) {
+  await sent.nth(1).getByText('early.txt').waitFor();
+  await sent.nth(1).getByRole('img', { name: 'Image in the message' }).waitFor();
+  assert.equal(await waiting.count(), 0);
+  assert.equal(await sent.count(), 2);
+  assert.deepEqual(await texts(sent.nth(1).locator('p')), ['Read it']);
+  if (turn === 0) await page.reload();
+}
+
+// It can also be queued.
 await page.goto(`${base}/#/`);
 await page.getByText('What shall we do?').waitFor();
 await ask(page, 'Wait for the gate');
@@ -91,8 +121,7 @@ await page.getByText('I wait.').waitFor();
 await choose({ name: 'late.txt', mimeType: 'text/plain', buffer: Buffer.from('late') });
 await chips.filter({ hasText: 'late.txt' }).getByText('4 B').waitFor();
 await message.fill('[script:reads] later');
-assert.ok(await form.getByRole('button', { name: 'Steer' }).isDisabled());
-await message.press('Control+Enter');
+await message.press('Enter');
 const queue = page.getByRole('region', { name: 'Queue' });
 await queue.getByText('late.txt').waitFor();
 await openGate('afar');

@@ -227,7 +227,8 @@ async fn add_own_key(
     if scopes.contains(&KeyScope::Metrics) && caller.role != Role::Admin {
         return Err(ApiError::forbidden("admins_only", "only admins can create keys with the scope metrics"));
     }
-    let (key, secret) = auth.people.add_key(&caller.user, &body.name, scopes, lifetime, caller.key_maker()).await?;
+    let people = auth.people.by(&caller.user);
+    let (key, secret) = people.add_key(&caller.user, &body.name, scopes, lifetime, caller.key_maker()).await?;
     tracing::info!(user = %caller.user, key = %key.id, "API key created");
     Ok((
         StatusCode::CREATED,
@@ -247,11 +248,16 @@ async fn add_own_key(
     )
 )]
 async fn revoke_own_key(State(auth): Auth, caller: Identity, At(id): At<String>) -> Result<StatusCode, ApiError> {
-    revoked(&auth, &caller.user, &id).await
+    revoked(&auth, &caller, &caller.user, &id).await
 }
 
-async fn revoked(auth: &AuthState, owner: &coracle_types::UserId, id: &str) -> Result<StatusCode, ApiError> {
-    if auth.people.revoke_key(Some(owner), id).await? {
+async fn revoked(
+    auth: &AuthState,
+    caller: &Identity,
+    owner: &coracle_types::UserId,
+    id: &str,
+) -> Result<StatusCode, ApiError> {
+    if auth.people.by(&caller.user).revoke_key(Some(owner), id).await? {
         tracing::info!(user = %owner, key = id, "API key revoked");
         return Ok(StatusCode::NO_CONTENT);
     }
@@ -331,10 +337,11 @@ async fn add_user(
     let role = role(body.role.as_deref())?.unwrap_or(Role::User);
     let name = new_user_name(&body.name, NameSource::Operator)?;
     let user = User { display_name: body.display_name, ..User::new(name, role, SystemTime::now()) };
-    let user = auth.people.add(user, body.password.as_ref()).await?;
+    let people = auth.people.by(&caller.user);
+    let user = people.add(user, body.password.as_ref()).await?;
     let sign_in_link = match user.password {
         Some(_) => None,
-        None => Some(address(&auth, &uri, &headers, &auth.people.link(&user.id).await?)),
+        None => Some(address(&auth, &uri, &headers, &people.link(&user.id).await?)),
     };
     tracing::info!(by = %caller.user, user = %user.id, role = user.role.as_str(), "user added");
     Ok((StatusCode::CREATED, Json(AddedUser { account: AccountView::from(&user), sign_in_link })))
@@ -402,12 +409,13 @@ async fn change_user(
         let message = "admins cannot change their own account: ask another admin, or use coracle users";
         return Err(ApiError::new(StatusCode::CONFLICT, "own_account", message));
     }
+    let people = auth.people.by(&caller.user);
     if let Some(role) = role(body.role.as_deref())? {
-        auth.people.set_role(&name, role).await?;
+        people.set_role(&name, role).await?;
         tracing::info!(by = %caller.user, user = %name, role = role.as_str(), "role changed");
     }
     if let Some(disabled) = body.disabled {
-        auth.people.set_disabled(&name, disabled).await?;
+        people.set_disabled(&name, disabled).await?;
         tracing::info!(by = %caller.user, user = %name, disabled, "user disabled or enabled");
     }
     Ok(Json(AccountView::from(&auth.people.find(&name).await?)))
@@ -434,7 +442,8 @@ async fn link(
 ) -> Result<(StatusCode, Json<AddedUser>), ApiError> {
     admin(&caller)?;
     let user = auth.people.find(&named(&name)?).await?;
-    let sign_in_link = Some(address(&auth, &uri, &headers, &auth.people.link(&user.id).await?));
+    let people = auth.people.by(&caller.user);
+    let sign_in_link = Some(address(&auth, &uri, &headers, &people.link(&user.id).await?));
     tracing::info!(by = %caller.user, user = %user.id, "sign-in link created");
     Ok((StatusCode::CREATED, Json(AddedUser { account: AccountView::from(&user), sign_in_link })))
 }
@@ -477,5 +486,5 @@ async fn revoke_key(
     admin(&caller)?;
     let owner = named(&name)?;
     auth.people.find(&owner).await?;
-    revoked(&auth, &owner, &id).await
+    revoked(&auth, &caller, &owner, &id).await
 }

@@ -19,6 +19,8 @@ use utoipa_axum::routes;
 
 /// Maximum length of a message for a run that is under way, in bytes.
 const MAX_STEER_BYTES: usize = 64 << 10;
+/// Maximum number of files in such a message.
+const MAX_STEER_FILES: usize = 20;
 /// Maximum length of a title, in bytes.
 const MAX_TITLE_BYTES: usize = 256;
 
@@ -370,9 +372,24 @@ async fn all_runs(
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct SteeringMessage {
-    /// Text of the message, at most 65536 bytes
-    #[schema(min_length = 1, max_length = 65536)]
+    /// Text of the message, at most 65536 bytes; may be empty if there are files
+    #[schema(max_length = 65536)]
     text: String,
+    /// Uploaded files
+    #[serde(default)]
+    #[schema(max_items = 20)]
+    files: Vec<SteeringFile>,
+}
+
+/// Uploaded file in a message for a run
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct SteeringFile {
+    /// ID of the upload; the model is told where code can read the file
+    id: String,
+    /// Whether the model also gets the file as an image; defaults to `false`
+    #[serde(default)]
+    is_shown: bool,
 }
 
 /// Run that got a message
@@ -401,13 +418,22 @@ async fn steer(
     State(app): State<App>,
     Caller(user): Caller,
     At(id): At<String>,
-    Body(SteeringMessage { text }): Body<SteeringMessage>,
+    Body(SteeringMessage { text, files }): Body<SteeringMessage>,
 ) -> Result<(StatusCode, Json<Steered>), ApiError> {
     let id = conversation_id(&id)?;
-    if text.trim().is_empty() || text.len() > MAX_STEER_BYTES {
+    let is_empty = text.trim().is_empty();
+    if is_empty && files.is_empty() || text.len() > MAX_STEER_BYTES {
         return Err(ApiError::invalid(format!("text must have from 1 to {MAX_STEER_BYTES} bytes")));
     }
-    let run = app.runs.steer(&user, &id, vec![Part::text(text)]).await?;
+    if files.len() > MAX_STEER_FILES {
+        return Err(ApiError::invalid(format!("a message has at most {MAX_STEER_FILES} files")));
+    }
+    let mut parts = if is_empty { Vec::new() } else { vec![Part::text(text)] };
+    if !files.is_empty() {
+        let files: Vec<(&str, bool)> = files.iter().map(|file| (file.id.as_str(), file.is_shown)).collect();
+        parts.extend(app.file_parts(&user, &files).await?);
+    }
+    let run = app.runs.steer(&user, &id, parts).await?;
     Ok((StatusCode::ACCEPTED, Json(Steered { run: run.to_string() })))
 }
 

@@ -2,13 +2,14 @@
 
 use crate::http::App;
 use crate::http::extract::{At, Body, Caller};
+use crate::http::operator::needs_a_person;
 use crate::http::problem::{ApiError, Problem, Refusals};
 use crate::identity::Identity;
 use crate::views::DecisionView;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use coracle_store::KeyScope;
+use coracle_audit::Event;
 use coracle_types::{Decision, ServerName};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -77,6 +78,9 @@ async fn decide(
         let message = "the policy does not ask about this tool, so there is nothing to allow";
         return Err(ApiError::new(StatusCode::CONFLICT, "not_asked", message));
     }
+    let event =
+        Event::DecisionChanged { server: tool.server.clone(), tool: tool.name.clone(), decision: Some(decision) };
+    app.auth.people.by(&caller.user).record(event).await?;
     let decided = toolbox.approvals().decide_for_good(&caller.user, &tool, decision).await?;
     tracing::info!(user = %caller.user, %server, tool = tool.name, ?decision, "a permanent decision was made");
     Ok(Json(decided.into()))
@@ -103,6 +107,8 @@ async fn forget(
     let user = &caller.user;
     let missing = || ApiError::missing("there is no decision about this tool");
     let server = ServerName::new(server).map_err(|_| missing())?;
+    let event = Event::DecisionChanged { server: server.clone(), tool: tool.clone(), decision: None };
+    app.auth.people.by(user).record(event).await?;
     // The server may have been removed from the configuration, and all others with it.
     let is_forgotten = match app.frontend.toolbox() {
         Some(toolbox) => toolbox.approvals().forget(user, &server, &tool).await?,
@@ -113,13 +119,4 @@ async fn forget(
     }
     tracing::info!(%user, %server, tool, "a permanent decision was revoked");
     Ok(StatusCode::NO_CONTENT)
-}
-
-/// Programs must not change what a person has decided.
-fn needs_a_person(caller: &Identity) -> Result<(), ApiError> {
-    if caller.may(KeyScope::Approve) {
-        return Ok(());
-    }
-    let message = "decisions require a person: a browser session, or an API key with the scope approve";
-    Err(ApiError::forbidden("insufficient_scope", message))
 }

@@ -7,6 +7,7 @@ use crate::mcp::CodeRequest;
 use crate::timestamp::Timestamp;
 use axum::Json;
 use axum::extract::State;
+use coracle_engine::Access;
 use coracle_store::ExecutionRecord;
 use coracle_types::{ErrorCode, Execution, ExecutionId};
 use serde::{Deserialize, Serialize};
@@ -51,6 +52,10 @@ struct Running {
     #[serde(default)]
     #[param(inline, required = false)]
     approvals: OnQuestion,
+    /// Whether calls of tools that are not marked as read-only are refused
+    #[serde(default)]
+    #[param(inline, required = false)]
+    read_only: bool,
 }
 
 /// Run code and wait for it to finish
@@ -72,6 +77,9 @@ async fn execute(
     Body(wanted): Body<CodeRequest>,
 ) -> Result<Json<Ran>, ApiError> {
     let mut request = wanted.into_request(&app.frontend.of_user(&user)).await.map_err(ApiError::invalid)?;
+    if running.read_only {
+        request.access = Access::ReadOnly;
+    }
     if running.approvals == OnQuestion::Wait {
         request.approver = app.questions.approver(&user, None);
     }

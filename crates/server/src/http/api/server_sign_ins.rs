@@ -56,7 +56,7 @@ async fn begin(
     headers: HeaderMap,
 ) -> Result<Json<SignInAddress>, ApiError> {
     let (toolbox, spec) = usable(&app, &name)?;
-    let upstream = connections(toolbox, spec, &caller)?.clone();
+    let upstream = connections(toolbox, &spec, &caller)?.clone();
     let (arrival, arrived) = oneshot::channel();
     let (told, outcome) = oneshot::channel();
     let (address, known) = oneshot::channel();
@@ -121,7 +121,7 @@ fn state_of(url: &Url) -> Option<String> {
 )]
 async fn end(State(app): State<App>, caller: Identity, At(name): At<String>) -> Result<StatusCode, ApiError> {
     let (toolbox, spec) = usable(&app, &name)?;
-    let upstream = connections(toolbox, spec, &caller)?;
+    let upstream = connections(toolbox, &spec, &caller)?;
     upstream.logout(&caller.user, &spec.name).await.map_err(|error| ApiError::internal("sign out", error))?;
     tracing::info!(user = %caller.user, server = %spec.name, "signed out of a server");
     Ok(StatusCode::NO_CONTENT)

@@ -2,6 +2,7 @@
 
 use crate::http::App;
 use crate::http::extract::At;
+use crate::http::operator::{AddableServers, Operator};
 use crate::http::problem::{ApiError, Problem, Refusals};
 use crate::identity::Identity;
 use crate::views::{ServerCondition, ServerTestView, ServerView};
@@ -10,7 +11,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use coracle_engine::Toolbox;
 use coracle_store::{KeyScope, StoreError};
-use coracle_types::{Scope, ServerName, ServerSpec, Transport};
+use coracle_types::{Scope, ServerName, ServerSpec};
 use coracle_upstream::{ServerState, ServerStatus, Upstream};
 use serde::Serialize;
 use std::sync::Arc;
@@ -30,6 +31,9 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 struct Servers {
     /// Servers, sorted by name
     servers: Vec<ServerView>,
+    /// Kinds of servers that the current user can add: `nothing`, `urls` or `urls_and_commands`
+    #[schema(value_type = String)]
+    can_add: AddableServers,
 }
 
 /// List the MCP servers
@@ -39,8 +43,13 @@ struct Servers {
     get, path = "/api/servers", operation_id = "list_servers", tag = "servers",
     responses((status = 200, body = Servers, description = "Servers and their state"), Refusals)
 )]
-async fn list(State(app): State<App>, caller: Identity) -> Result<Json<Servers>, ApiError> {
-    Ok(Json(Servers { servers: views(&app, &caller).await? }))
+async fn list(
+    State(app): State<App>,
+    caller: Identity,
+    operator: Result<Operator, ApiError>,
+) -> Result<Json<Servers>, ApiError> {
+    let can_add = AddableServers::by(&app, operator.as_ref());
+    Ok(Json(Servers { servers: views(&app, &caller).await?, can_add }))
 }
 
 /// Get an MCP server
@@ -50,8 +59,12 @@ async fn list(State(app): State<App>, caller: Identity) -> Result<Json<Servers>,
     responses((status = 200, body = ServerView, description = "Server and its state"), Refusals)
 )]
 async fn show(State(app): State<App>, caller: Identity, At(name): At<String>) -> Result<Json<ServerView>, ApiError> {
-    let found = views(&app, &caller).await?.into_iter().find(|server| server.name == name);
-    found.map(Json).ok_or_else(missing)
+    view(&app, &caller, &name).await.map(Json)
+}
+
+/// A server as the caller sees it.
+pub(super) async fn view(app: &App, caller: &Identity, name: &str) -> Result<ServerView, ApiError> {
+    views(app, caller).await?.into_iter().find(|server| server.name == name).ok_or_else(missing)
 }
 
 /// Connect to an MCP server and list its tools
@@ -88,7 +101,7 @@ async fn test(
 )]
 async fn restart(State(app): State<App>, caller: Identity, At(name): At<String>) -> Result<StatusCode, ApiError> {
     let (toolbox, spec) = usable(&app, &name)?;
-    let upstream = connections(toolbox, spec, &caller)?;
+    let upstream = connections(toolbox, &spec, &caller)?;
     upstream.restart(&caller.user, &spec.name).map_err(|_| missing())?;
     tracing::info!(user = %caller.user, server = %spec.name, "the connection to a server was ended");
     Ok(StatusCode::NO_CONTENT)
@@ -114,7 +127,7 @@ fn missing() -> ApiError {
 }
 
 /// Finds a server that can be used.
-pub(super) fn usable<'a>(app: &'a App, name: &str) -> Result<(&'a Arc<Toolbox>, &'a ServerSpec), ApiError> {
+pub(super) fn usable<'a>(app: &'a App, name: &str) -> Result<(&'a Arc<Toolbox>, Arc<ServerSpec>), ApiError> {
     let toolbox = app.frontend.toolbox().ok_or_else(missing)?;
     let spec = toolbox.upstream().servers().into_iter().find(|spec| spec.name.as_str() == name);
     Ok((toolbox, spec.ok_or_else(missing)?))
@@ -122,7 +135,11 @@ pub(super) fn usable<'a>(app: &'a App, name: &str) -> Result<(&'a Arc<Toolbox>, 
 
 /// The servers as the caller sees them: those that can be used, those that cannot, and disabled ones.
 async fn views(app: &App, caller: &Identity) -> Result<Vec<ServerView>, StoreError> {
-    let configured = &app.frontend.options.settings.mcp_servers;
+    let changeable = app.configuration().ok().filter(|_| caller.may(KeyScope::Admin));
+    let configured = match app.configuration() {
+        Ok(configuration) => configuration.servers(),
+        Err(_) => Arc::new(app.frontend.options.settings.mcp_servers.clone()),
+    };
     // Commands and URLs are the operator's.
     let transport = |name: &str| {
         let entry = configured.get(name).filter(|_| caller.may(KeyScope::Admin))?;
@@ -133,7 +150,7 @@ async fn views(app: &App, caller: &Identity) -> Result<Vec<ServerView>, StoreErr
     if let Some(toolbox) = app.frontend.toolbox() {
         let states = toolbox.upstream().status(&caller.user);
         for spec in toolbox.upstream().servers() {
-            let mut view = usable_view(toolbox, caller, spec, &states).await?;
+            let mut view = usable_view(toolbox, caller, &spec, &states).await?;
             view.transport = transport(&view.name);
             servers.push(view);
         }
@@ -149,6 +166,9 @@ async fn views(app: &App, caller: &Identity) -> Result<Vec<ServerView>, StoreErr
         scope: scope(name),
         ..bare(name, ServerCondition::SwitchedOff, None)
     }));
+    for server in &mut servers {
+        server.can_remove = changeable.is_some_and(|configuration| configuration.is_in_file(&server.name));
+    }
     servers.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(servers)
 }
@@ -165,6 +185,7 @@ fn bare(name: &str, state: ServerCondition, problem: Option<&str>) -> ServerView
         transport: None,
         scope: Scope::User,
         can_sign_in: false,
+        can_remove: false,
         origin: None,
         state,
         connection: None,
@@ -199,7 +220,7 @@ async fn usable_view(
     };
     Ok(ServerView {
         scope: spec.scope,
-        can_sign_in: matches!(spec.transport, Transport::Http { .. } | Transport::Sse { .. }),
+        can_sign_in: spec.transport.has_url(),
         connection: state.map(connection),
         tools: last.as_ref().map(|last| last.tools.len()),
         listed_at: last.map(|last| last.listed_at.into()),

@@ -105,6 +105,7 @@ impl Place {
             exports: UserTurns::at_most(1),
             replays: UserTurns::at_most(1),
             deleting: Arc::default(),
+            configuration: None,
             stop,
         }
     }

@@ -3,6 +3,7 @@
 use super::tool_calls;
 use crate::http::App;
 use crate::http::extract::{Asked, At, Caller};
+use crate::http::operator::{Operator, needs_a_person};
 use crate::http::problem::{ApiError, Refusals};
 use crate::views::DecisionView;
 use axum::Json;
@@ -12,7 +13,7 @@ use coracle_engine::{Inventory, ToolSearch, Toolbox, described};
 use coracle_policy::definition_digest;
 use coracle_types::{Decision, Tool, UserId};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::sync::Arc;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
@@ -197,7 +198,7 @@ async fn search(
             status = 200, body = Object,
             description = "Object with `server`, `package`, `name`, `function`, `summary`, `description`, \
                            `input_schema`, `output_schema`, `hints`, `category`, `python`, `typescript` and `policy`, \
-                           which has `decision`, `reason`, `allow_line` and `remembered`"
+                           which is the same as in the answer of `set_tool_policy`"
         ),
         Refusals
     )
@@ -205,6 +206,7 @@ async fn search(
 async fn show(
     State(app): State<App>,
     Caller(user): Caller,
+    operator: Result<Operator, ApiError>,
     At((server, name)): At<(String, String)>,
 ) -> Result<Json<Value>, ApiError> {
     let (toolbox, inventory) = inventory(&app, &user, Some(&server)).await?.ok_or_else(no_tool)?;
@@ -214,7 +216,8 @@ async fn show(
     for level in [Level::Python, Level::Typescript] {
         shown[level.as_str()] = catalog.show(&entry.server, &entry.name, level).into();
     }
-    shown["policy"] = policy(&app, toolbox, &user, tool).await?;
+    let policy = ToolPolicy::of(&app, toolbox, &user, tool, operator.as_ref()).await?;
+    shown["policy"] = serde_json::to_value(policy).unwrap_or_default();
     Ok(Json(shown))
 }
 
@@ -234,19 +237,48 @@ fn no_tool() -> ApiError {
     ApiError::missing("there is no such tool: see /api/tools")
 }
 
-/// What the policy decides about a tool, and what the user has decided earlier about this definition of it.
-async fn policy(app: &App, toolbox: &Toolbox, user: &UserId, tool: &Tool) -> Result<Value, ApiError> {
-    let verdict = toolbox.verdict(user, tool);
-    let remembered = app.auth.people.store().decision(user, &tool.server, &tool.name).await?;
-    // A permission applies where the policy asks, and to one definition. Restrictions always apply.
-    let remembered = remembered.filter(|remembered| {
-        remembered.decision != Decision::Allow
-            || verdict.decision == Decision::Ask && remembered.definition == definition_digest(tool)
-    });
-    Ok(json!({
-        "decision": verdict.decision,
-        "reason": verdict.reason.to_string(),
-        "allow_line": verdict.allow_line,
-        "remembered": remembered.map(DecisionView::from),
-    }))
+/// Policy for a tool
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ToolPolicy {
+    /// Decision of the policy: `allow`, `ask` or `deny`
+    #[schema(value_type = String)]
+    decision: Decision,
+    /// Reason of the decision
+    reason: String,
+    /// Line for the settings file that allows this tool and no other
+    allow_line: String,
+    /// Decision of the rule for exactly this tool, if there is one
+    #[schema(value_type = Option<String>)]
+    rule: Option<Decision>,
+    /// Whether the current user can change the policy for all users
+    can_change: bool,
+    /// Permanent decision of the current user that applies to the tool
+    remembered: Option<DecisionView>,
+}
+
+impl ToolPolicy {
+    pub(super) async fn of(
+        app: &App,
+        toolbox: &Toolbox,
+        user: &UserId,
+        tool: &Tool,
+        operator: Result<&Operator, &ApiError>,
+    ) -> Result<Self, ApiError> {
+        let verdict = toolbox.verdict(user, tool);
+        let remembered = app.auth.people.store().decision(user, &tool.server, &tool.name).await?;
+        // A permission applies where the policy asks, and to one definition. Restrictions always apply.
+        let remembered = remembered.filter(|remembered| {
+            remembered.decision != Decision::Allow
+                || verdict.decision == Decision::Ask && remembered.definition == definition_digest(tool)
+        });
+        let can_change = operator.is_ok_and(|Operator(caller)| needs_a_person(caller).is_ok());
+        Ok(Self {
+            decision: verdict.decision,
+            reason: verdict.reason.to_string(),
+            allow_line: verdict.allow_line,
+            rule: toolbox.rules_about(user, tool).iter().map(|rule| rule.decision).max(),
+            can_change: can_change && app.configuration().is_ok(),
+            remembered: remembered.map(DecisionView::from),
+        })
+    }
 }

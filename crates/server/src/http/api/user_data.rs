@@ -205,6 +205,7 @@ async fn delete(State(app): State<App>, caller: Identity, At(name): At<String>) 
         return Err(ApiError::new(StatusCode::CONFLICT, "own_account", message));
     }
     delete_all(&app, &user, AccountFate::Deleted).await?;
+    app.auth.people.by(&caller.user).record_removal(&user);
     tracing::info!(by = %caller.user, %user, "user deleted");
     Ok(StatusCode::NO_CONTENT)
 }

@@ -10,9 +10,9 @@ use crate::mcp::with_files;
 use crate::timestamp::Timestamp;
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
-use coracle_engine::{Existing, FileError, FileInfo, FileKind, Listed, content_type};
+use coracle_engine::{Existing, FileError, FileInfo, FileKind, FileVersion, Listed, content_type};
 use coracle_types::UserId;
 use futures::TryStreamExt as _;
 use serde::{Deserialize, Serialize};
@@ -27,6 +27,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(list))
         .routes(routes!(download, upload, remove))
         .routes(routes!(rename))
+        .routes(routes!(make_folder))
 }
 
 /// Returns the front end for this user's workspace.
@@ -40,6 +41,7 @@ impl From<FileError> for ApiError {
             FileError::Path { .. } | FileError::Kind { .. } => StatusCode::BAD_REQUEST,
             FileError::Missing { .. } => StatusCode::NOT_FOUND,
             FileError::Exists { .. } => StatusCode::CONFLICT,
+            FileError::Changed { .. } => StatusCode::PRECONDITION_FAILED,
             FileError::Full { .. } | FileError::DiskFull { .. } => StatusCode::INSUFFICIENT_STORAGE,
             FileError::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             FileError::Failed { .. } => return Self::internal("use the workspace", error),
@@ -206,7 +208,7 @@ pub(crate) async fn download(
         Ok((info, file, mime))
     })
     .await?;
-    let etag = format!("\"{:x}-{:x}\"", info.modified_ms, info.bytes);
+    let etag = format!("\"{}\"", info.version());
     let content =
         Content { file, bytes: info.bytes, mime: mime.to_owned(), name: info.path, etag, inline: reading.inline.0 };
     Ok(send(content, &headers))
@@ -226,14 +228,15 @@ pub(crate) struct Writing {
 /// Write a file to the workspace
 ///
 /// The request body is the content of the file. The write is atomic: concurrent readers see either the old or the new
-/// file.
+/// file. With `If-Match`, the file is replaced only if it still has the `ETag` that it was downloaded with.
 #[utoipa::path(
     put, path = "/api/workspace/file", operation_id = "write_file", tag = "workspace",
-    params(Writing),
+    params(Writing, ("If-Match" = Option<String>, Header, description = "`ETag` of the file to replace")),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
     responses(
         (status = 200, description = "File written and flushed to disk", body = Entry),
         (status = 409, description = "File already exists", body = Problem),
+        (status = 412, description = "File has changed since it was downloaded", body = Problem),
         (status = 507, description = "Workspace quota exceeded or disk full", body = Problem),
         Refusals
     )
@@ -246,12 +249,23 @@ pub(crate) async fn upload(
     body: axum::body::Body,
 ) -> Result<Json<Entry>, ApiError> {
     let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-    let existing = if writing.overwrite.unwrap_or(true) { Existing::Replace } else { Existing::Keep };
+    let existing = match headers.get(header::IF_MATCH) {
+        Some(tag) if tag != "*" => Existing::Unchanged(version(tag)?),
+        _ if writing.overwrite.unwrap_or(true) => Existing::Replace,
+        _ => Existing::Keep,
+    };
     let unreadable = |error: axum::Error| ApiError::invalid(format!("the body cannot be read: {error}"));
     let content = body.into_data_stream().map_err(unreadable);
     let upload = Upload { path: writing.path, length, existing };
     let info = upload::write(&frontend(&app, &user), upload, content).await?;
     Ok(Json(info.into()))
+}
+
+/// The version of a file that an `ETag` names.
+fn version(tag: &HeaderValue) -> Result<FileVersion, ApiError> {
+    let text = tag.to_str().ok().and_then(|tag| tag.strip_prefix('"')?.strip_suffix('"'));
+    let version = text.and_then(|text| text.parse().ok());
+    version.ok_or_else(|| ApiError::invalid("If-Match must be the ETag of a file in the workspace"))
 }
 
 /// Query parameters for deleting an entry.
@@ -284,6 +298,33 @@ pub(crate) async fn remove(
     let below = if removing.recursive { Listed::Below } else { Listed::Here };
     with_files(&frontend, move |files| files.delete(&removing.path, below)).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Folder to create
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewFolder {
+    /// Path relative to the workspace. Missing folders around it are created.
+    path: String,
+}
+
+/// Create a folder in the workspace
+#[utoipa::path(
+    post, path = "/api/workspace/folder", operation_id = "create_folder", tag = "workspace", request_body = NewFolder,
+    responses(
+        (status = 201, description = "New folder", body = Entry),
+        (status = 409, description = "Path already exists", body = Problem),
+        (status = 507, description = "Workspace quota exceeded or disk full", body = Problem),
+        Refusals
+    )
+)]
+pub(crate) async fn make_folder(
+    State(app): State<App>,
+    Caller(user): Caller,
+    Body(NewFolder { path }): Body<NewFolder>,
+) -> Result<(StatusCode, Json<Entry>), ApiError> {
+    let info = with_files(&frontend(&app, &user), move |files| files.make_folder(&path)).await?;
+    Ok((StatusCode::CREATED, Json(info.into())))
 }
 
 /// Source and destination of a move

@@ -11,6 +11,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use coracle_engine::content_type;
+use coracle_models::{Item, Part};
+use coracle_runs::InputOptions;
 use coracle_types::UserId;
 use serde_json::{Value, json};
 
@@ -110,6 +112,29 @@ impl App {
             }
         }
         Ok(())
+    }
+
+    /// Uploaded files as parts that a model understands. Each one has an ID, and whether the model also sees its image.
+    pub(crate) async fn file_parts(&self, user: &UserId, files: &[(&str, bool)]) -> Result<Vec<Part>, ApiError> {
+        let frontend = self.frontend.of_user(user);
+        let mut left = MAX_IMAGE_BYTES;
+        let mut content = Vec::new();
+        for (id, is_shown) in files {
+            let file = stored_file::find(&frontend, id).await?;
+            content.push(text(&file));
+            if *is_shown {
+                content.push(self.image(user, &file, &mut left).await?);
+            }
+        }
+        let message = json!([{"role": "user", "content": content}]);
+        let items = self.runs.read_input(user, &message, InputOptions { allows_image_urls: false }).await?;
+        let parts = items.into_iter().filter_map(|item| match item {
+            Item::User { parts } => Some(parts),
+            Item::System { .. } | Item::Assistant { .. } | Item::Reasoning { .. } | Item::Call(_) | Item::Result(_) => {
+                None
+            }
+        });
+        Ok(parts.flatten().collect())
     }
 
     async fn image(&self, user: &UserId, file: &StoredFile, left: &mut u64) -> Result<Value, ApiError> {

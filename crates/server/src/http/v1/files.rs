@@ -192,7 +192,7 @@ async fn content(
     let file = stored_file::find(&frontend, &id).await?;
     let path = file.path();
     let (info, opened) = with_files(&frontend, move |files| files.open_file(&path)).await.map_err(ApiError::from)?;
-    let etag = format!("\"{:x}-{:x}\"", info.modified_ms, info.bytes);
+    let etag = format!("\"{}\"", info.version());
     let mime = "application/octet-stream".to_owned();
     let content = Content { file: opened, bytes: info.bytes, mime, name: file.name, etag, inline: false };
     Ok(send(content, &headers))

@@ -18,7 +18,7 @@ pub(super) async fn list(State(app): State<App>, caller: Result<Caller, ApiError
     let Caller(user) = caller?;
     let own = app.user_models.of(&user).await.map_err(ApiError::from)?;
     let names = names(&app, own.directory()).await;
-    let models = names.into_iter().map(|(owner, name)| model(&owner, &name)).collect::<Vec<_>>();
+    let models = names.into_iter().map(|(owner, name)| model(&app, &owner, &name)).collect::<Vec<_>>();
     Ok(Json(json!({"object": "list", "data": models})))
 }
 
@@ -37,7 +37,7 @@ pub(super) async fn show(
     if has_list && !listed.iter().any(|(_, name)| *name == full) {
         return Err(ApiError::missing(format!("the provider `{}` has no such model", chosen.provider_name)).into());
     }
-    Ok(Json(model(&chosen.provider_name, &full)))
+    Ok(Json(model(&app, &chosen.provider_name, &full)))
 }
 
 /// Providers and full names of models, the default first.
@@ -71,6 +71,8 @@ async fn listed(name: &str, provider: &dyn ModelProvider) -> Vec<String> {
     }
 }
 
-fn model(owner: &str, name: &str) -> Value {
-    json!({"id": name, "object": "model", "created": 0, "owned_by": owner})
+/// A model, with the size of its context in tokens if the settings name it.
+fn model(app: &App, owner: &str, name: &str) -> Value {
+    let context = app.agent.limits(owner).context_tokens;
+    json!({"id": name, "object": "model", "created": 0, "owned_by": owner, "context_window": context})
 }

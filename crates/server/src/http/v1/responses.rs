@@ -17,7 +17,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use coracle_agent::{AgentTools as _, compact};
-use coracle_models::{Item, Usage};
+use coracle_models::{CallResult, Item, Part, Usage};
 use coracle_policy::NobodyToAsk;
 use coracle_runs::{Before, Events, InputOptions, ItemList, RunError, take_answers};
 use coracle_types::{RunId, UserId};
@@ -27,6 +27,8 @@ use std::sync::Arc;
 
 /// Default and maximum number of items in one list.
 const LIST: (usize, usize) = (20, 100);
+/// Estimated number of tokens of an image. Providers charge from about 250 to 1,600, depending on its size.
+const IMAGE_TOKENS: usize = 1_000;
 
 pub(super) fn router() -> Router<App> {
     Router::new()
@@ -211,10 +213,31 @@ async fn input_tokens(
     let tools = FrontendTools::new(app.frontend.of_user(&user), Arc::new(NobodyToAsk));
     let instructions = app.agent.instructions(&tools.instructions().await, request.instructions());
     let definitions = [tools.definitions(), request.functions()?].concat();
-    let items = app.whole_input(&user, request).await?;
+    let mut items = app.whole_input(&user, request).await?;
+    let images = take_images(&mut items);
     let counted = [Some(instructions), serde_json::to_string(&definitions).ok(), serde_json::to_string(&items).ok()];
     let tokens: usize = counted.iter().flatten().map(|text| count_tokens(text)).sum();
+    let tokens = tokens + images * IMAGE_TOKENS;
     Ok(Json(json!({"object": "response.input_tokens", "input_tokens": tokens})))
+}
+
+/// Removes the content of images, which providers do not count as text, and returns their number.
+fn take_images(items: &mut [Item]) -> usize {
+    let parts = items.iter_mut().flat_map(|item| match item {
+        Item::User { parts } | Item::Result(CallResult { parts, .. }) => parts.as_mut_slice(),
+        Item::System { .. } | Item::Assistant { .. } | Item::Reasoning { .. } | Item::Call(_) => &mut [],
+    });
+    let mut images = 0;
+    for part in parts {
+        match part {
+            Part::Image { data: content, .. } | Part::ImageUrl { url: content } => {
+                content.clear();
+                images += 1;
+            }
+            Part::Text { .. } => {}
+        }
+    }
+    images
 }
 
 impl App {

@@ -72,7 +72,7 @@ impl Frontend {
                     ),
                 };
                 let under_way = frontend.metrics.begin();
-                let answer = reports.beside(&peer, token, frontend.engine.call_tool(call)).await;
+                let answer = reports.beside(&frontend, &peer, token, frontend.engine.call_tool(call)).await;
                 drop(under_way);
                 frontend.metrics.passed_on(tool.server.as_str(), answer.is_ok());
                 match answer {
@@ -256,6 +256,7 @@ impl Reports {
     /// Forwards notifications of the server until the call has ended, including those that are still queued then.
     async fn beside<T>(
         &mut self,
+        frontend: &Frontend,
         peer: &Peer<RoleServer>,
         token: Option<ProgressToken>,
         call: impl Future<Output = T>,
@@ -264,31 +265,32 @@ impl Reports {
         let answer = loop {
             tokio::select! {
                 biased;
-                Some(report) = self.progress.recv() => tell_progress(peer, token.as_ref(), report).await,
-                Some(message) = self.log.recv() => tell_log(peer, self.logs, message).await,
+                Some(report) = self.progress.recv() => tell_progress(frontend, peer, token.as_ref(), report).await,
+                Some(message) = self.log.recv() => tell_log(frontend, peer, self.logs, message).await,
                 answer = &mut call => break answer,
             }
         };
         while let Ok(report) = self.progress.try_recv() {
-            tell_progress(peer, token.as_ref(), report).await;
+            tell_progress(frontend, peer, token.as_ref(), report).await;
         }
         while let Ok(message) = self.log.try_recv() {
-            tell_log(peer, self.logs, message).await;
+            tell_log(frontend, peer, self.logs, message).await;
         }
         answer
     }
 }
 
-async fn tell_progress(peer: &Peer<RoleServer>, token: Option<&ProgressToken>, report: Reported) {
+async fn tell_progress(frontend: &Frontend, peer: &Peer<RoleServer>, token: Option<&ProgressToken>, report: Reported) {
     let Some(token) = token else { return };
     let mut param = ProgressNotificationParam::new(token.clone(), report.progress);
-    (param.total, param.message) = (report.total, report.message);
+    (param.total, param.message) = (report.total, frontend.report_for_model(report.message).await);
     if let Err(error) = peer.notify_progress(param).await {
         tracing::debug!(%error, "cannot forward progress");
     }
 }
 
-async fn tell_log(peer: &Peer<RoleServer>, logs: Logs, message: Value) {
+async fn tell_log(frontend: &Frontend, peer: &Peer<RoleServer>, logs: Logs, message: Value) {
+    let Ok(message) = frontend.for_model::<Value>(Ok(message)).await else { return };
     let Ok(message) = serde_json::from_value::<LoggingMessageNotificationParam>(message) else { return };
     if !logs.want(message.level) {
         return;

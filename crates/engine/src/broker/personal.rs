@@ -1,0 +1,61 @@
+//! Personal data in calls: tools get what tokens stand for, and code gets tokens where it must not see more.
+
+use super::Broker;
+use crate::host_calls::HostCallError;
+use crate::json;
+use crate::privacy::{failed, learn_message, tokenize_message};
+use coracle_privacy::{Item, PrivacyError, UserVault};
+use coracle_types::PrivacyMode;
+use serde_json::{Map, Value};
+
+impl Broker {
+    /// Restores the tokens in arguments.
+    pub(super) async fn restored(&self, arguments: Map<String, Value>) -> Result<Map<String, Value>, HostCallError> {
+        let Some(privacy) = &self.caller.privacy else { return Ok(arguments) };
+        let vault = privacy.vault(&self.caller.user).await.map_err(|error| failed(&error))?;
+        let mut arguments = Value::Object(arguments);
+        vault.restore_json(&mut arguments).await.map_err(|error| failed(&error))?;
+        let Value::Object(arguments) = arguments else { return Ok(Map::new()) };
+        Ok(arguments)
+    }
+
+    /// What code gets of the outcome of a call.
+    pub(super) async fn shown_to_code(
+        &self,
+        server: &str,
+        outcome: Result<(Value, u64), HostCallError>,
+    ) -> Result<(Value, u64), HostCallError> {
+        let Some(privacy) = &self.caller.privacy else { return outcome };
+        let vault = privacy.vault(&self.caller.user).await.map_err(|error| failed(&error))?;
+        let protected = match privacy.mode_of(server) {
+            PrivacyMode::Strict => tokenized(&vault, outcome).await,
+            // What code sees is found in what it writes.
+            PrivacyMode::Off | PrivacyMode::Model => learned(&vault, outcome),
+        };
+        protected.unwrap_or_else(|error| Err(failed(&error)))
+    }
+}
+
+type Outcome = Result<(Value, u64), HostCallError>;
+
+async fn tokenized(vault: &UserVault, outcome: Outcome) -> Result<Outcome, PrivacyError> {
+    match outcome {
+        Ok((mut wire, _)) => {
+            tokenize_message(vault, &mut wire).await?;
+            let length = json::length(&wire);
+            Ok(Ok((wire, length)))
+        }
+        Err(mut error) => {
+            vault.tokenize(&mut [Item::Text(&mut error.message)]).await?;
+            Ok(Err(error))
+        }
+    }
+}
+
+fn learned(vault: &UserVault, outcome: Outcome) -> Result<Outcome, PrivacyError> {
+    match &outcome {
+        Ok((wire, _)) => learn_message(vault, wire)?,
+        Err(error) => vault.learn(&Value::from(error.message.as_str()))?,
+    }
+    Ok(outcome)
+}

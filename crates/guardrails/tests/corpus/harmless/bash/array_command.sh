@@ -1,0 +1,3 @@
+options=(--sort=size --reverse)
+listing=(ls -l "${options[@]}")
+"${listing[@]}" .

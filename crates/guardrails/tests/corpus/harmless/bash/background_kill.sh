@@ -1,0 +1,4 @@
+sleep 60 &
+pid=$!
+kill "$pid"
+wait "$pid" 2> /dev/null || echo stopped

@@ -1,0 +1,2 @@
+base64 -d logo.b64 > /artifacts/logo.png
+echo "hello" | base64

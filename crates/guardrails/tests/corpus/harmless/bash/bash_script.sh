@@ -1,0 +1,2 @@
+bash scripts/build.sh --fast
+sh ./check.sh && echo ok

@@ -1,0 +1,1 @@
+echo "scale=3; 22 / 7" | bc

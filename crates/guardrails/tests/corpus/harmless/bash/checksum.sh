@@ -1,0 +1,1 @@
+sha256sum *.iso > SUMS && sha256sum --check SUMS

@@ -1,0 +1,1 @@
+wc -l *.csv | sort -n | tail -n 5

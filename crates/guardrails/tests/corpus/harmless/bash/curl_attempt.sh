@@ -1,0 +1,1 @@
+curl -sf https://example.org/data.json -o data.json || echo "no network"

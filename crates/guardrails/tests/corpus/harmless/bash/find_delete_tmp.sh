@@ -1,0 +1,1 @@
+find /tmp/cache -name '*.pyc' -delete

@@ -1,0 +1,1 @@
+find reports -name '*.tmp' -mtime +7 -exec rm -f {} +

@@ -1,0 +1,1 @@
+find . -name '*.txt' -print0 | xargs -0 grep -l 'TODO'

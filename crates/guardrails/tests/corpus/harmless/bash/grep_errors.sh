@@ -1,0 +1,1 @@
+grep -rniE 'error|warn' --include='*.log' logs/ | cut -d: -f1 | sort | uniq -c | sort -rn | head

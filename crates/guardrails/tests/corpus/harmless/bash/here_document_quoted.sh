@@ -1,0 +1,5 @@
+cat <<'END' > template.txt
+Dear $NAME,
+your balance is $(BALANCE).
+END
+wc -c template.txt

@@ -1,0 +1,2 @@
+read -r first second _ <<< "one two three"
+echo "$second $first"

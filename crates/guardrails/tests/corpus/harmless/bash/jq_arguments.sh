@@ -1,0 +1,2 @@
+name="Ann"
+jq --arg name "$name" '.users[] | select(.name == $name)' users.json

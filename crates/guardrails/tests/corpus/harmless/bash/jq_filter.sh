@@ -1,0 +1,1 @@
+jq -r '.items[] | select(.state == "open") | [.id, .title] | @tsv' issues.json

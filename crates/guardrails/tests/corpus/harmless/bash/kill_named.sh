@@ -1,0 +1,2 @@
+pkill -f 'python3 server.py' || true
+kill -0 $$ && echo alive

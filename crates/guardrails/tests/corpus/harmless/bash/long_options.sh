@@ -1,0 +1,1 @@
+rsync -a --delete --exclude='*.tmp' src/ backup/

@@ -1,0 +1,2 @@
+mapfile -t lines < notes.txt
+echo "${#lines[@]} lines; last: ${lines[-1]}"

@@ -1,0 +1,3 @@
+set -euo pipefail
+IFS=$'\n\t'
+sort data.txt | uniq > unique.txt

@@ -1,0 +1,1 @@
+python3 -c 'import json, sys; print(len(json.load(sys.stdin)))' < data.json

@@ -1,0 +1,1 @@
+jq -c . data.json | python3 -m json.tool

@@ -1,0 +1,1 @@
+python3 scripts/clean.py --input raw.csv --output clean.csv

@@ -1,0 +1,3 @@
+while IFS=, read -r name city _; do
+  [[ $city == Berlin ]] && echo "$name"
+done < people.csv

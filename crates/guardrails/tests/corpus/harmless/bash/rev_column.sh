@@ -1,0 +1,1 @@
+rev names.txt | cut -d' ' -f1 | rev

@@ -1,0 +1,3 @@
+source ./settings.sh
+. lib/functions.sh
+echo "$NAME"

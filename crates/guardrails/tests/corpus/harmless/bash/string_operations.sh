@@ -1,0 +1,2 @@
+path=/workspace/site/index.html
+echo "${path##*/} ${path%/*} ${path//\//:} ${path^^} ${path:0:10}"

@@ -1,0 +1,1 @@
+ls -la | tee listing.txt | wc -l

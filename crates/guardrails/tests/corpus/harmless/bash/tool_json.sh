@@ -1,0 +1,3 @@
+tool mail search --query "from:ann" | jq -r '.[].subject' | while IFS= read -r subject; do
+  printf '%s\n' "- $subject"
+done

@@ -1,0 +1,2 @@
+tool crm list_customers --limit 100 > customers.json
+jq -r '.[] | "\(.name),\(.city)"' customers.json | sort > /artifacts/customers.csv

@@ -1,0 +1,2 @@
+python=$(command -v python3)
+"$python" --version

@@ -1,0 +1,1 @@
+ls *.png | xargs -P 4 -I{} cp {} thumbs/{}

@@ -1,0 +1,1 @@
+xxd -l 64 image.png | head -n 4

@@ -1,0 +1,6 @@
+exec("""
+total = 0
+for number in range(10):
+    total += number
+""")
+print(total)

@@ -1,0 +1,6 @@
+import sys
+
+sys.path.append("/workspace/lib")
+import helpers
+
+print(helpers.clean(" x "))

@@ -1,0 +1,4 @@
+import ast
+
+for line in read_file("tuples.txt").splitlines():
+    print(ast.literal_eval(line))

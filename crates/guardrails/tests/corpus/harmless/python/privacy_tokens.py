@@ -1,0 +1,2 @@
+text = tokenize_pii("Write to ann@example.org")
+print(text)

@@ -1,0 +1,2 @@
+code = compile(load_skill("clean"), "clean", "exec")
+exec(code)

@@ -1,0 +1,3 @@
+code = load_skill("normalize")
+exec(code)
+print(normalize("  Ann  "))

@@ -1,0 +1,3 @@
+namespace = {}
+exec(load_skill("totals"), namespace)
+result = namespace["totals"]([1, 2, 3])

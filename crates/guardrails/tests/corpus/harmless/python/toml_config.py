@@ -1,0 +1,4 @@
+import tomllib
+
+with open("pyproject.toml", "rb") as file:
+    print(tomllib.load(file)["project"]["dependencies"])

@@ -1,0 +1,3 @@
+import servers.files
+
+print(servers.files.list_directory(path="/data"))

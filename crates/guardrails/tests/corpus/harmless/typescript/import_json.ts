@@ -1,0 +1,2 @@
+const settings = await import("./settings.json");
+console.log(settings.default.name);

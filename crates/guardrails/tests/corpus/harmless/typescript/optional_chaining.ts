@@ -1,0 +1,2 @@
+const data = JSON.parse(read_file("profile.json"));
+console.log(data?.user?.addresses?.[0]?.city ?? "unknown", data.callback?.(1));

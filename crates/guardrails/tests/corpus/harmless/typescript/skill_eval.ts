@@ -1,0 +1,1 @@
+eval(load_skill("totals"));

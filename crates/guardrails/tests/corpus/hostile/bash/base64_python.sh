@@ -1,0 +1,2 @@
+# expect: obfuscation
+base64 -d job.b64 | python3

@@ -1,0 +1,2 @@
+# expect: obfuscation
+source <(base64 -d job.b64)

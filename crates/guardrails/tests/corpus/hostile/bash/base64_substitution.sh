@@ -1,0 +1,2 @@
+# expect: obfuscation
+bash -c "$(base64 -d <<< cm0gLXJmIC8=)"

@@ -1,0 +1,4 @@
+# expect: dynamic-code
+bash <<END
+echo $(cat command.txt)
+END

@@ -1,0 +1,2 @@
+# expect: dynamic-code
+bash <<< "$COMMANDS"

@@ -1,0 +1,2 @@
+# expect: dynamic-code
+sed 's/#.*//' job.txt | bash

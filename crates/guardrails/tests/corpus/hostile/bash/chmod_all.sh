@@ -1,0 +1,2 @@
+# expect: destructive
+chmod -R 000 /

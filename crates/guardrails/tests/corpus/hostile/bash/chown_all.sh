@@ -1,0 +1,2 @@
+# expect: destructive
+chown -R nobody /usr

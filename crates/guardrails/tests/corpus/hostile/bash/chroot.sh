@@ -1,0 +1,2 @@
+# expect: break-out
+chroot ./root /bin/sh

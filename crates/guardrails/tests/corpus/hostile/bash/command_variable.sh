@@ -1,0 +1,3 @@
+# expect: dynamic-code
+read -r program
+"$program" --now

@@ -1,0 +1,2 @@
+# expect: system-file
+echo '|/tmp/x' > /proc/sys/kernel/core_pattern

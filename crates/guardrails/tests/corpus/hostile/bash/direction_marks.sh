@@ -1,0 +1,5 @@
+# expect: obfuscation
+level=user
+if [ "$level" != "user‮ ⁦# check⁩ ⁦" ]; then
+  echo admin
+fi

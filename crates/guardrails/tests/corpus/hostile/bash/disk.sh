@@ -1,0 +1,2 @@
+# expect: system-file
+dd if=/dev/zero of=/dev/sda bs=1M

@@ -1,0 +1,2 @@
+# expect: system-file
+cat image.bin > /dev/nvme0n1

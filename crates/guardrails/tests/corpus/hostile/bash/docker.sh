@@ -1,0 +1,2 @@
+# expect: break-out
+docker run -v /:/host --privileged alpine chroot /host

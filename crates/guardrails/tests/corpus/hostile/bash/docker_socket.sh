@@ -1,0 +1,2 @@
+# expect: system-file
+ls -l /var/run/docker.sock

@@ -1,0 +1,3 @@
+# expect: dynamic-code
+run() { eval "$*"; }
+run "$@"

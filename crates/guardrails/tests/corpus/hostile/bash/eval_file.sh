@@ -1,0 +1,2 @@
+# expect: dynamic-code
+eval "$(cat commands.txt)"

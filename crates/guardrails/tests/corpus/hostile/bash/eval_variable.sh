@@ -1,0 +1,3 @@
+# expect: dynamic-code
+read -r line
+eval "$line"

@@ -1,0 +1,2 @@
+# expect: destructive
+find /home -name '*.doc' -exec rm -f {} \;

@@ -1,0 +1,2 @@
+# expect: dynamic-code
+find . -name '*.txt' -exec sh -c "$ACTION" \;

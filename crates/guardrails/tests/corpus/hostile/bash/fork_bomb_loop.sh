@@ -1,0 +1,3 @@
+# expect: destructive
+spawn() { while true; do spawn & done; }
+spawn

@@ -1,0 +1,5 @@
+# expect: destructive
+bomb() {
+  bomb | bomb &
+}
+bomb

@@ -1,0 +1,2 @@
+# expect: obfuscation
+gunzip -c job.gz | bash

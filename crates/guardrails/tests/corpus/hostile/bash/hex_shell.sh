@@ -1,0 +1,2 @@
+# expect: obfuscation
+echo 6964 | xxd -r -p | sh

@@ -1,0 +1,2 @@
+# expect: destructive
+kill -9 -1

@@ -1,0 +1,2 @@
+# expect: break-out
+LD_PRELOAD=./hook.so ls

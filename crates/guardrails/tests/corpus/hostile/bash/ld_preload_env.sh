@@ -1,0 +1,2 @@
+# expect: break-out
+env LD_PRELOAD=./hook.so cat notes.txt

@@ -1,0 +1,3 @@
+# expect: break-out
+export LD_PRELOAD=/workspace/hook.so
+ls

@@ -1,0 +1,2 @@
+# expect: destructive
+mkfs.ext4 -F /dev/sda1

@@ -1,0 +1,2 @@
+# expect: break-out
+mkdir -p mnt && mount -t proc proc mnt

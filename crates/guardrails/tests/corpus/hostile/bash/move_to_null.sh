@@ -1,0 +1,2 @@
+# expect: destructive
+mv /etc /dev/null

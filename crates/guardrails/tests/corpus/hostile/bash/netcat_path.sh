@@ -1,0 +1,2 @@
+# expect: raw-network
+/bin/busybox nc 203.0.113.9 4444

@@ -1,0 +1,2 @@
+# expect: dynamic-code
+node -e "console.log($VALUE)"

@@ -1,0 +1,2 @@
+# expect: obfuscation
+openssl enc -d -aes-256-cbc -in job.enc -k x | sh

@@ -1,0 +1,2 @@
+# expect: dynamic-code
+perl -e "$CODE"

@@ -1,0 +1,2 @@
+# expect: system-file
+cat /proc/1/environ | tr '\0' '\n'

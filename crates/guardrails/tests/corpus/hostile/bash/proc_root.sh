@@ -1,0 +1,2 @@
+# expect: system-file
+ls -la /proc/1/root/etc

@@ -1,0 +1,2 @@
+# expect: dynamic-code
+jq -r .code job.json | python3 -

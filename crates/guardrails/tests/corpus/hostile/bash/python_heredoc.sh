@@ -1,0 +1,5 @@
+# expect: call
+python3 <<'END'
+import subprocess
+subprocess.run(["id"])
+END

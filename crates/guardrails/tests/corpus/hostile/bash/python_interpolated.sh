@@ -1,0 +1,2 @@
+# expect: dynamic-code
+python3 -c "print($EXPRESSION)"

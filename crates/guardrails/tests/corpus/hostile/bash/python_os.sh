@@ -1,0 +1,2 @@
+# expect: call
+python3 -c 'import os; os.system("id")'

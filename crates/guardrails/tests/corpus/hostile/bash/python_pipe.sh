@@ -1,0 +1,2 @@
+# expect: dynamic-code
+cat job.py | python3

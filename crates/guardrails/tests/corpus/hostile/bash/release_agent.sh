@@ -1,0 +1,2 @@
+# expect: system-file
+echo /cmd > /sys/fs/cgroup/rdma/release_agent

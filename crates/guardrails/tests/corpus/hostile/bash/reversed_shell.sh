@@ -1,0 +1,2 @@
+# expect: obfuscation
+echo 'fr- mr' | rev | sh

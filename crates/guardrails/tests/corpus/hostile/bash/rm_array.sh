@@ -1,0 +1,3 @@
+# expect: destructive
+command=(rm -rf /)
+"${command[@]}"

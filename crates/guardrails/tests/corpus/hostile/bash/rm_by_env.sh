@@ -1,0 +1,2 @@
+# expect: destructive
+env FOO=1 nice -n 5 rm -rf /home

@@ -1,0 +1,2 @@
+# expect: destructive
+echo / | xargs rm -rf /var

@@ -1,0 +1,3 @@
+# expect: destructive
+cmd="rm -rf /"
+$cmd

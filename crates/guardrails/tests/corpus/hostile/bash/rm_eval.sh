@@ -1,0 +1,2 @@
+# expect: destructive
+eval "rm -rf /"

@@ -1,0 +1,3 @@
+# expect: destructive
+a="rm -r"; b="f /"
+eval "$a$b"

@@ -1,0 +1,5 @@
+# expect: destructive
+bash <<'END'
+cd /
+rm -rf /usr
+END

@@ -1,0 +1,6 @@
+# expect: destructive
+cleanup() {
+  local folder="/"
+  rm -rf "$folder"
+}
+cleanup

@@ -1,0 +1,3 @@
+# expect: destructive
+files=$(rm -rf /opt && ls)
+echo "$files"

@@ -1,0 +1,2 @@
+# expect: destructive
+sh -c "bash -c 'rm -rf /etc'"

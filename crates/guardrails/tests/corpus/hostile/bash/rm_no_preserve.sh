@@ -1,0 +1,2 @@
+# expect: destructive
+rm --recursive --no-preserve-root /

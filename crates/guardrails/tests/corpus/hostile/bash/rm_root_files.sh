@@ -1,0 +1,2 @@
+# expect: destructive
+cd /tmp && rm -fr /* 2>/dev/null

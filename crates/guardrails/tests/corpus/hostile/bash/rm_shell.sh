@@ -1,0 +1,2 @@
+# expect: destructive
+bash -c 'rm -rf /'

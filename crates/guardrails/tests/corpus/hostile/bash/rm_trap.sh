@@ -1,0 +1,3 @@
+# expect: destructive
+trap 'rm -rf /' EXIT
+echo done

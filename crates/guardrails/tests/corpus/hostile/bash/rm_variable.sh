@@ -1,0 +1,3 @@
+# expect: destructive
+target=/
+rm -rf "$target"

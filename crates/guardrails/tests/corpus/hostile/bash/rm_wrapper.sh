@@ -1,0 +1,3 @@
+# expect: destructive
+quietly() { "$@" >/dev/null 2>&1; }
+quietly rm -rf /

@@ -1,0 +1,3 @@
+# expect: break-out
+cp /bin/bash ./shell
+chmod u+s ./shell

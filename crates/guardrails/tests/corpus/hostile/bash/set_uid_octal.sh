@@ -1,0 +1,2 @@
+# expect: break-out
+chmod 4755 /tmp/shell

@@ -1,0 +1,2 @@
+# expect: system-file
+grep root < /etc/shadow

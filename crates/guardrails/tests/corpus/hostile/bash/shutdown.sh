@@ -1,0 +1,2 @@
+# expect: destructive
+nohup shutdown -h now &

@@ -1,0 +1,2 @@
+# expect: dynamic-code
+source <(cat settings.sh | sed 's/x/y/')

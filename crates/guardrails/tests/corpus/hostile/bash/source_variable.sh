@@ -1,0 +1,2 @@
+# expect: dynamic-code
+source "$CONFIG_FILE"

@@ -1,0 +1,2 @@
+# expect: system-file
+cp /root/.ssh/id_ed25519 key

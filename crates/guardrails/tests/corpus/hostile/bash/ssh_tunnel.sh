@@ -1,0 +1,2 @@
+# expect: raw-network
+ssh -R 2222:localhost:22 ann@example.org

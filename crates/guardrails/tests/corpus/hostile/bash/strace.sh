@@ -1,0 +1,2 @@
+# expect: break-out
+strace -f -p 1

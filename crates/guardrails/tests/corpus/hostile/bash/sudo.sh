@@ -1,0 +1,2 @@
+# expect: break-out
+sudo cat /workspace/notes.txt

@@ -1,0 +1,2 @@
+# expect: break-out
+/usr/bin/sudo -u root id

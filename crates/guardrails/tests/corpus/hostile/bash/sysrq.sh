@@ -1,0 +1,2 @@
+# expect: system-file
+echo b > /proc/sysrq-trigger

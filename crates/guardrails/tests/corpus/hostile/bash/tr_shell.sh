@@ -1,0 +1,2 @@
+# expect: obfuscation
+echo 'vq' | tr 'a-z' 'n-za-m' | bash

@@ -1,0 +1,3 @@
+# expect: syntax
+if [ -f notes.txt ]; then
+  cat notes.txt

@@ -1,0 +1,3 @@
+# expect: syntax
+echo "one
+echo two

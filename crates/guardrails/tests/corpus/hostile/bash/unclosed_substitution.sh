@@ -1,0 +1,3 @@
+# expect: syntax
+files=$(ls | head -n 3
+echo $files

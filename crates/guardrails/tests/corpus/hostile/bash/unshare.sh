@@ -1,0 +1,2 @@
+# expect: break-out
+unshare -Urm bash

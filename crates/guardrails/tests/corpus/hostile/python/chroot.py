@@ -1,0 +1,4 @@
+# expect: break-out
+from os import chroot
+
+chroot("/workspace/root")

@@ -1,0 +1,4 @@
+# expect: dynamic-code
+import code
+
+code.InteractiveInterpreter().runsource(read_file("job.py"))

@@ -1,0 +1,3 @@
+# expect: dynamic-code
+calculate = eval
+print(calculate(read_file("sum.txt")))

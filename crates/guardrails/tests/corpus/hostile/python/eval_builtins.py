@@ -1,0 +1,4 @@
+# expect: dynamic-code
+import builtins
+
+print(builtins.eval(input()))

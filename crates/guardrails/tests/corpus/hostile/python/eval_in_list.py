@@ -1,0 +1,3 @@
+# expect: dynamic-code
+tools = [eval, len]
+print(tools[0](read_file("sum.txt")))

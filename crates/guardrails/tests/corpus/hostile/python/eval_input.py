@@ -1,0 +1,3 @@
+# expect: dynamic-code
+expression = open("/workspace/expression.txt").read()
+print(eval(expression))

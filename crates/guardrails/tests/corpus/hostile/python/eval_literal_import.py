@@ -1,0 +1,2 @@
+# expect: call
+eval("__import__('os').system('id')")

@@ -1,0 +1,3 @@
+# expect: dynamic-code
+lines = read_file("lines.txt").splitlines()
+print(list(map(eval, lines)))

@@ -1,0 +1,4 @@
+# expect: dynamic-code
+@exec
+def run():
+    return "print(1)"

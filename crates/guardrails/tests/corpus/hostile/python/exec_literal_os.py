@@ -1,0 +1,2 @@
+# expect: call
+exec("import os\nos.system('id')")

@@ -1,0 +1,2 @@
+# expect: call
+exec("exec(\"import subprocess; subprocess.run(['id'])\")")

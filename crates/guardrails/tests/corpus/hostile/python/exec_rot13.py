@@ -1,0 +1,4 @@
+# expect: obfuscation
+import codecs
+
+exec(codecs.decode("cevag(1)", "rot13"))

@@ -1,0 +1,3 @@
+# expect: dynamic-code
+column = read_file("column.txt").strip()
+exec(f"value = row['{column}']")

@@ -1,0 +1,5 @@
+# expect: destructive
+import os
+
+while True:
+    os.fork()

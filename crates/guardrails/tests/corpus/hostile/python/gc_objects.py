@@ -1,0 +1,6 @@
+# expect: introspection
+import gc
+
+for one in gc.get_objects():
+    if isinstance(one, dict) and "token" in one:
+        print(one["token"])

@@ -1,0 +1,5 @@
+# expect: obfuscation
+import os
+
+function = read_file("function.txt").strip()
+getattr(os, function)("id")

@@ -1,0 +1,3 @@
+# expect: obfuscation
+key = read_file("key.txt")
+globals()[key]()

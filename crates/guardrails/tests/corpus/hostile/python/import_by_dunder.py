@@ -1,0 +1,3 @@
+# expect: import
+native = __import__("ctypes")
+print(native.CDLL(None).getpid())

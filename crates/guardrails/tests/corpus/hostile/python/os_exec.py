@@ -1,0 +1,4 @@
+# expect: call
+import os
+
+os.execvp("bash", ["bash", "-i"])

@@ -1,0 +1,7 @@
+# expect: call
+import os
+
+class Task:
+    start = os.popen
+
+Task.start("id")

@@ -1,0 +1,4 @@
+# expect: call
+import os
+
+list(map(os.system, ["id", "uname -a"]))

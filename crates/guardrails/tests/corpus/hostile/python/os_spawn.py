@@ -1,0 +1,4 @@
+# expect: call
+import os
+
+os.spawnlp(os.P_WAIT, "sh", "sh", "-c", "id")

@@ -1,0 +1,4 @@
+# expect: call
+from os import *
+
+system("id")

@@ -1,0 +1,5 @@
+# expect: call
+import os as operating_system
+
+run = operating_system.system
+run("id")

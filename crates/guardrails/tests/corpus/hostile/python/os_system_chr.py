@@ -1,0 +1,4 @@
+# expect: call
+import os
+
+getattr(os, chr(115) + chr(121) + chr(115) + "tem")("id")

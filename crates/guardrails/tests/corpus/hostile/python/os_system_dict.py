@@ -1,0 +1,4 @@
+# expect: call
+import os
+
+os.__dict__["system"]("id")

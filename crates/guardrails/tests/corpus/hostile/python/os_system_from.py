@@ -1,0 +1,4 @@
+# expect: call
+from os import system as say
+
+say("cat /workspace/notes.txt")

@@ -1,0 +1,5 @@
+# expect: call
+import os
+
+half = "sys"
+getattr(os, f"{half}tem")("id")

@@ -1,0 +1,4 @@
+# expect: call
+import os
+
+getattr(os, "".join(["p", "o", "p", "e", "n"]))("id").read()

@@ -1,0 +1,4 @@
+# expect: call
+import os
+
+getattr(os, "sXstem".replace("X", "y"))("id")

@@ -1,0 +1,4 @@
+# expect: call
+import os
+
+vars(os)["popen"]("id")

@@ -1,0 +1,4 @@
+# expect: call
+import os
+
+globals()["os"].system("id")

@@ -1,0 +1,4 @@
+# expect: call
+import shutil
+
+shutil.os.system("id")

@@ -1,0 +1,4 @@
+# expect: call
+import sys
+
+sys.modules["os"].system("id")

@@ -1,0 +1,4 @@
+# expect: call
+import random
+
+random._os.system("id")

@@ -1,0 +1,5 @@
+# expect: call
+import os
+
+if (starter := os.system):
+    starter("id")

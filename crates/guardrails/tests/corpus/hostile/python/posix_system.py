@@ -1,0 +1,4 @@
+# expect: call
+import posix
+
+posix.system("id")

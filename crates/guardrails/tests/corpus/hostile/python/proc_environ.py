@@ -1,0 +1,2 @@
+# expect: system-file
+print(open("/proc/1/environ", "rb").read())

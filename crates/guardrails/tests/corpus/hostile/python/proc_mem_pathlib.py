@@ -1,0 +1,5 @@
+# expect: system-file
+from pathlib import Path
+
+data = (Path("/proc") / "self" / "mem").open("rb")
+print(data)

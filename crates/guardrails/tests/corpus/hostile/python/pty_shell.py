@@ -1,0 +1,4 @@
+# expect: import
+import pty
+
+pty.spawn("/bin/bash")

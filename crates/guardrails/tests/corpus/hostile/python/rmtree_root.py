@@ -1,0 +1,4 @@
+# expect: destructive
+import shutil
+
+shutil.rmtree("/", ignore_errors=True)

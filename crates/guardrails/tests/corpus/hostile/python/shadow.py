@@ -1,0 +1,3 @@
+# expect: system-file
+with open("/etc/shadow") as file:
+    print(file.read())

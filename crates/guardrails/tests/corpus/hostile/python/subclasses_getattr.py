@@ -1,0 +1,3 @@
+# expect: introspection
+kinds = getattr(object, "__subcl" + "asses__")()
+print(kinds[100])

@@ -1,0 +1,4 @@
+# expect: call
+from subprocess import check_output as output
+
+print(output(["cat", "/etc/hostname"]))

@@ -1,0 +1,2 @@
+# expect: call
+__import__("subprocess").getoutput("id")

@@ -1,0 +1,6 @@
+# expect: call
+import functools
+import subprocess
+
+shell = functools.partial(subprocess.call, shell=True)
+shell("id")

@@ -1,0 +1,4 @@
+# expect: call
+import subprocess
+
+subprocess.Popen("nohup ./miner &", shell=True)

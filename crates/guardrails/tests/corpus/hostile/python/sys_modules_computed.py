@@ -1,0 +1,5 @@
+# expect: obfuscation
+import sys
+
+name = read_file("name.txt")
+sys.modules[name].run()

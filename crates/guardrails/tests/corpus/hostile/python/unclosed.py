@@ -1,0 +1,4 @@
+# expect: syntax
+import json
+
+print(json.dumps({"a": 1)

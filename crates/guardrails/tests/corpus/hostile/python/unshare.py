@@ -1,0 +1,4 @@
+# expect: break-out
+import os
+
+os.unshare(os.CLONE_NEWUSER | os.CLONE_NEWNS)

@@ -1,0 +1,2 @@
+// expect: call
+Bun.spawn(["bash", "-c", "id"]);

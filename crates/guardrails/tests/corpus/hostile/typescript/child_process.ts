@@ -1,0 +1,4 @@
+// expect: import
+import { execSync } from "child_process";
+
+console.log(execSync("id").toString());

@@ -1,0 +1,3 @@
+// expect: import
+const processes = await import("child_" + "process");
+processes.execSync("id");

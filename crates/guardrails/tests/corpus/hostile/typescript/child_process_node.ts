@@ -1,0 +1,4 @@
+// expect: import
+import * as processes from "node:child_process";
+
+processes.spawn("bash", ["-i"]);

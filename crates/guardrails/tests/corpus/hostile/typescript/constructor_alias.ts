@@ -1,0 +1,3 @@
+// expect: introspection
+const Make = "".sub.constructor;
+Make("return 1")();

@@ -1,0 +1,3 @@
+// expect: introspection
+const AsyncFunction = Object.getPrototypeOf(async function () {}).constructor;
+new AsyncFunction("return 1")();

@@ -1,0 +1,3 @@
+// expect: introspection
+const text = "constr" + "uctor";
+[][text][text]("return 1")();

@@ -1,0 +1,3 @@
+// expect: introspection
+const run = [].constructor.constructor("return globalThis");
+console.log(run());

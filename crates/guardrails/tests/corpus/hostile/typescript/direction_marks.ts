@@ -1,0 +1,5 @@
+// expect: obfuscation
+const level = "user";
+if (level !== "user‮ ⁦// check⁩ ⁦") {
+  console.log("admin");
+}

@@ -1,0 +1,3 @@
+// expect: system-file
+const folder = "/var/run";
+read_file(folder + "/docker.sock");

@@ -1,0 +1,3 @@
+// expect: dynamic-code
+const run = eval;
+run(read_file("job.js"));

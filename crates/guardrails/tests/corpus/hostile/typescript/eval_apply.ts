@@ -1,0 +1,2 @@
+// expect: dynamic-code
+Reflect.apply(eval, undefined, [read_file("job.js")]);

@@ -1,0 +1,2 @@
+// expect: obfuscation
+eval(atob("Y29uc29sZS5sb2coMSk="));

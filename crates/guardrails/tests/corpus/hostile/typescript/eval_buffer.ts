@@ -1,0 +1,2 @@
+// expect: obfuscation
+eval(Buffer.from("Y29uc29sZS5sb2coMSk=", "base64").toString());

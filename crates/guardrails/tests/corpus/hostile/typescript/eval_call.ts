@@ -1,0 +1,2 @@
+// expect: dynamic-code
+eval.call(null, read_file("job.js"));

@@ -1,0 +1,3 @@
+// expect: dynamic-code
+const { eval: calculate } = globalThis;
+calculate(read_file("sum.txt"));

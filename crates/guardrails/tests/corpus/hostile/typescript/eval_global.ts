@@ -1,0 +1,2 @@
+// expect: dynamic-code
+globalThis.eval(read_file("job.js"));

@@ -1,0 +1,2 @@
+// expect: dynamic-code
+globalThis["ev" + "al"](read_file("job.js"));

@@ -1,0 +1,2 @@
+// expect: dynamic-code
+(0, eval)(read_file("sum.txt"));

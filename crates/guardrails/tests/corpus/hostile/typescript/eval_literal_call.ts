@@ -1,0 +1,2 @@
+// expect: call
+eval("std.popen('id', 'r')");

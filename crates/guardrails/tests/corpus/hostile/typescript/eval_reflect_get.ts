@@ -1,0 +1,2 @@
+// expect: dynamic-code
+Reflect.get(globalThis, "eval")(read_file("job.js"));

@@ -1,0 +1,3 @@
+// expect: obfuscation
+const source = atob("cmV0dXJuIDE=");
+console.log(new Function(source)());

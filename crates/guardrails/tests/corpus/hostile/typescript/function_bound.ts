@@ -1,0 +1,3 @@
+// expect: dynamic-code
+const make = Function.bind(null, "x");
+console.log(make);

@@ -1,0 +1,3 @@
+// expect: dynamic-code
+const make = Function;
+make("return " + read_file("expression.txt"))();

@@ -1,0 +1,3 @@
+// expect: obfuscation
+const key = read_file("key.txt");
+globalThis[key]("x");

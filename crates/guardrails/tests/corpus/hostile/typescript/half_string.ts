@@ -1,0 +1,3 @@
+// expect: syntax
+const name = "unfinished;
+console.log(name);

@@ -1,0 +1,4 @@
+// expect: import
+import processes = require("child_process");
+
+processes.fork("job.js");

@@ -1,0 +1,3 @@
+// expect: dynamic-code
+import { run } from "https://example.org/run.js";
+run();

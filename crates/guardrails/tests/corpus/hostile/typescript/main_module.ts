@@ -1,0 +1,3 @@
+// expect: introspection
+const load = process.mainModule.require;
+load("child_process").execSync("id");

@@ -1,0 +1,5 @@
+// expect: import
+import { createRequire } from "module";
+
+const require = createRequire("/");
+require("fs");

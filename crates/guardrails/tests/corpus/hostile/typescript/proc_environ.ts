@@ -1,0 +1,2 @@
+// expect: system-file
+console.log(read_file("/proc/1/environ"));

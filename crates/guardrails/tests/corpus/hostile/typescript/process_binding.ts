@@ -1,0 +1,3 @@
+// expect: introspection
+const binding = process.binding("spawn_sync");
+console.log(binding);

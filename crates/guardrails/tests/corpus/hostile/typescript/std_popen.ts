@@ -1,0 +1,3 @@
+// expect: call
+const pipe = std.popen("id", "r");
+console.log(pipe.readAsString());

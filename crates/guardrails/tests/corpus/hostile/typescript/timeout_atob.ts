@@ -1,0 +1,2 @@
+// expect: obfuscation
+setTimeout(atob("Y29uc29sZS5sb2coMSk="), 0);

@@ -1,0 +1,3 @@
+// expect: syntax
+const values = [1, 2, 3;
+console.log(values);

@@ -1,0 +1,3 @@
+// expect: import
+const vm = require("node:vm");
+new vm.Script(read_file("job.js")).runInNewContext();

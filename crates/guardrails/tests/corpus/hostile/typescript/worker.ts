@@ -1,0 +1,3 @@
+// expect: dynamic-code
+const worker = new Worker("/workspace/job.js");
+worker.postMessage("start");

@@ -1,0 +1,4 @@
+// expect: import
+import { Worker } from "worker_threads";
+
+new Worker("while (true) {}", { eval: true });
