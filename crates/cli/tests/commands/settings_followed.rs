@@ -266,22 +266,22 @@ fn the_largest_result_size_is_limited() {
 #[test]
 fn settings_without_effect_cause_a_warning() {
     let place = Place::new();
-    {
-        let (settings, key) = ("execution:\n  sandbox_image: x\n", "execution.sandbox_image");
-        place.put("coracle.yaml", settings);
-        let said = place.run(&["exec", "-c", "print(1)"]);
-        assert_eq!((said.code, said.stdout.as_str()), (Some(0), "1\n"), "{said:?}");
-        let line = format!("warning: ROOT/workspace/coracle.yaml:2:3: `{key}` has no effect in this version\n");
-        assert_eq!(place.redacted(&said.stderr), line);
-        let said = place.run(&["config", "show"]);
-        assert_eq!((said.code, place.redacted(&said.stderr)), (Some(0), line));
-        let is_marked = |line: &&str| line.starts_with(key) && line.ends_with("  # no effect in this version");
-        assert_eq!(said.stdout.lines().filter(is_marked).count(), 1, "{said:?}");
-        let marked = said.stdout.lines().filter(|line| line.ends_with("no effect in this version")).count();
-        assert!(marked < said.stdout.lines().count() / 2, "{said:?}");
-    }
-    let shown = place.output(&["config", "show", "--origin"]);
-    assert!(shown.contains("\nexecution.sandbox_image: null  # default; no effect in this version\n"), "{shown}");
+    let key = "execution.sandbox_image";
+    place.put("coracle.yaml", "execution:\n  sandbox_image: x\n");
+    let said = place.run(&["exec", "-c", "print(1)"]);
+    assert_eq!((said.code, said.stdout.as_str()), (Some(0), "1\n"), "{said:?}");
+    let line = format!("warning: ROOT/workspace/coracle.yaml:2:3: `{key}` has no effect in this version\n");
+    assert_eq!(place.redacted(&said.stderr), line);
+    let said = place.run(&["config", "show"]);
+    assert_eq!((said.code, place.redacted(&said.stderr)), (Some(0), line));
+    let is_marked = |line: &&str| line.starts_with(key) && line.ends_with("  # no effect in this version");
+    assert_eq!(said.stdout.lines().filter(is_marked).count(), 1, "{said:?}");
+    let marked = said.stdout.lines().filter(|line| line.ends_with("no effect in this version")).count();
+    assert!(marked < said.stdout.lines().count() / 2, "{said:?}");
+    let shown = place.redacted(&place.output(&["config", "show", "--origin"]));
+    let line = format!("\n{key}: \"x\"  # ROOT/workspace/coracle.yaml:2:3; no effect in this version\n");
+    assert!(shown.contains(&line), "{shown}");
+    assert!(shown.contains("\nexecution.microsandbox.api_key: null  # default; no effect in this version\n"), "{shown}");
     // Settings with an effect cause none, nor do variables that other programs use.
     place.put("coracle.yaml", "execution:\n  limits: { time: 9 }\nagent:\n  default_model: x\n");
     place.put(".env", "DEFAULT_MODEL=x\nAZURE_OPENAI_API_VERSION=1\n");

@@ -121,8 +121,10 @@ fn unread_output_does_not_keep_code_running(who: As) {
     };
     // The code runs, and is ended in time, although the program still waits for its reader.
     let (begun, folder) = (coracle.workspace().join("begun"), coracle.home().parent().unwrap().to_owned());
+    // The program has the audit log open.
+    let program = format!("process {} (", child.id());
     wait_until("the code does not run", &|| begun.exists());
-    wait_until("the code does not end", &|| processes_in(&folder).is_empty());
+    wait_until("the code does not end", &|| processes_in(&folder).iter().all(|process| process.starts_with(&program)));
     assert!(child.try_wait().unwrap().is_none(), "as {who:?}");
     std::io::copy(&mut child.stdout.take().unwrap(), &mut std::io::sink()).unwrap();
     let output = child.wait_with_output().unwrap();
