@@ -281,7 +281,10 @@ fn settings_without_effect_cause_a_warning() {
     let shown = place.redacted(&place.output(&["config", "show", "--origin"]));
     let line = format!("\n{key}: \"x\"  # ROOT/workspace/coracle.yaml:2:3; no effect in this version\n");
     assert!(shown.contains(&line), "{shown}");
-    assert!(shown.contains("\nexecution.microsandbox.api_key: null  # default; no effect in this version\n"), "{shown}");
+    assert!(
+        shown.contains("\nexecution.microsandbox.api_key: null  # default; no effect in this version\n"),
+        "{shown}"
+    );
     // Settings with an effect cause none, nor do variables that other programs use.
     place.put("coracle.yaml", "execution:\n  limits: { time: 9 }\nagent:\n  default_model: x\n");
     place.put(".env", "DEFAULT_MODEL=x\nAZURE_OPENAI_API_VERSION=1\n");
