@@ -25,6 +25,7 @@ mod memory;
 mod migrations;
 mod moment;
 mod owner;
+mod plans;
 mod records;
 mod runs;
 mod seal;
@@ -61,6 +62,7 @@ pub use key::KeySource;
 pub use memory::MemoryStore;
 pub use migrations::schema_version;
 pub use owner::Owner;
+pub use plans::{KEPT_PLANS, MAX_PLAN_BYTES, PlanRecord, Plans};
 pub use records::{ExecutionRecord, ListedTools, Shape, ToolDecision};
 pub use runs::{
     ConversationRecord, ItemPage, ItemRecord, ItemsOf, NewItem, NewRun, NewStep, Progress, RunCall, RunEnd, RunRecord,

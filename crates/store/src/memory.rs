@@ -4,14 +4,15 @@ mod artifacts;
 mod conversations;
 mod executions;
 mod journal;
+mod plans;
 mod runs;
 mod token_use;
 mod token_vault;
 
 use crate::moment::kept;
 use crate::{
-    ApprovalRecord, Day, DerivedKey, ExecutionRecord, Kept, KeyError, ListedTools, Owner, Shape, Store, StoreError,
-    ToolDecision, bounds, sign_in_secret,
+    ApprovalRecord, Day, DerivedKey, ExecutionRecord, Kept, KeyError, ListedTools, Owner, PlanRecord, Shape, Store,
+    StoreError, ToolDecision, bounds, sign_in_secret,
 };
 use async_trait::async_trait;
 use coracle_types::{ExecutionId, Secret, ServerName, UserId};
@@ -44,6 +45,8 @@ struct State {
     approvals: BTreeMap<UserId, Vec<ApprovalRecord>>,
     tokens: BTreeMap<UserId, BTreeMap<Day, u64>>,
     vaults: token_vault::Vaults,
+    /// The newest first.
+    plans: BTreeMap<UserId, Vec<PlanRecord>>,
 }
 
 impl MemoryStore {
@@ -158,6 +161,7 @@ impl Store for MemoryStore {
             state.approvals.remove(user);
             state.tokens.remove(user);
             state.vaults.remove(user);
+            state.plans.remove(user);
         }
         self.log.lock().unwrap_or_else(PoisonError::into_inner).remove(user);
         self.all_runs().remove(user);

@@ -1,6 +1,6 @@
 use crate::{
     Accounts, ApprovalLog, Artifacts, Conversations, DerivedKey, ExecutionRecord, Journal, Kept, ListedTools, Owner,
-    Runs, Shape, StoreError, TokenUse, TokenVault, ToolDecision,
+    Plans, Runs, Shape, StoreError, TokenUse, TokenVault, ToolDecision,
 };
 use async_trait::async_trait;
 use coracle_types::{ExecutionId, Secret, ServerName, UserId};
@@ -19,7 +19,18 @@ use std::fmt;
 /// - names of tools and secrets can be any text without `\0` that is not empty, and are compared byte by byte.
 #[async_trait]
 pub trait Store:
-    Accounts + ApprovalLog + Artifacts + Conversations + Journal + Runs + TokenUse + TokenVault + Send + Sync + fmt::Debug
+    Accounts
+    + ApprovalLog
+    + Artifacts
+    + Conversations
+    + Journal
+    + Plans
+    + Runs
+    + TokenUse
+    + TokenVault
+    + Send
+    + Sync
+    + fmt::Debug
 {
     /// Stores the tools that a server has listed.
     async fn put_tools(&self, owner: &Owner, server: &ServerName, listed: &ListedTools) -> Result<(), StoreError>;
@@ -68,7 +79,7 @@ pub trait Store:
 
     /// Deletes a user and all data of the user: the account with its keys, sessions and links, decisions, tools and
     /// shapes of their servers, secrets, executions, the logs of sessions and approvals, conversations with their runs,
-    /// token counts, the vault, and the index of artifacts. A later user with
+    /// token counts, the vault, plans, and the index of artifacts. A later user with
     /// this name starts with nothing. Returns whether there was an account.
     async fn delete_user(&self, user: &UserId) -> Result<bool, StoreError>;
 

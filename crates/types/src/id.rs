@@ -90,6 +90,12 @@ id!(
     WITHOUT_DOTS
 );
 id!(
+    /// The ID of a plan: what a program would change.
+    PlanId,
+    "plan id",
+    WITHOUT_DOTS
+);
+id!(
     /// The ID of a run of the agent.
     RunId,
     "run id",

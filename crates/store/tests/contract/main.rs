@@ -10,6 +10,7 @@ mod decisions;
 mod executions;
 mod given;
 mod journal;
+mod plans;
 mod runs;
 mod secrets;
 mod shapes;
@@ -94,6 +95,10 @@ contract!(
     executions::only_the_newest_executions_are_kept,
     executions::an_execution_is_there_while_it_runs_and_its_end_is_final,
     executions::the_number_of_kept_executions_can_be_set,
+    plans::a_plan_is_run_once,
+    plans::plans_of_users_are_separate,
+    plans::a_renamed_user_keeps_plans,
+    plans::the_newest_plans_are_kept,
     journal::a_label_names_one_session_until_it_has_ended,
     journal::concurrent_callers_with_a_label_get_the_same_session,
     journal::a_task_is_there_from_its_beginning_and_ends_once,

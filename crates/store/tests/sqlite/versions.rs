@@ -68,6 +68,7 @@ async fn the_schema_matches_the_migrations() {
             "decisions",
             "executions",
             "items",
+            "plans",
             "run_calls",
             "runs",
             "secrets",
