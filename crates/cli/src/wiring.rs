@@ -13,8 +13,8 @@ use coracle_audit::AuditLog;
 use coracle_catalog::server_names;
 use coracle_config::{Loaded, McpServer, SandboxType, ServerFault, ServerProblem, Settings, is_foreign};
 use coracle_engine::{
-    CallCaps, EmbedderConfig, Engine, EngineConfig, Guardrails, Library, Origin, Privacy, PrivacyModes, SkillSource,
-    Toolbox, ToolboxConfig,
+    CallCaps, EmbedderConfig, Engine, EngineConfig, Guardrails, Library, Origin, PlanSettings, Privacy, PrivacyModes,
+    SkillSource, ToolEffect, Toolbox, ToolboxConfig,
 };
 use coracle_policy::{Naming, Rule, Rules, Spellings};
 use coracle_privacy::{CustomPattern, Detector, DetectorSettings, Kind, Matcher, Vaults};
@@ -407,6 +407,21 @@ pub(crate) fn workspaces(settings: &Settings) -> anyhow::Result<PathBuf> {
     })
 }
 
+/// What the settings say about plans.
+fn plans(loaded: &Settings) -> anyhow::Result<PlanSettings> {
+    let set = &loaded.plan;
+    let lists = [
+        ("read_only", &set.read_only, ToolEffect::Reads),
+        ("varying", &set.varying, ToolEffect::Varies),
+        ("writing", &set.writing, ToolEffect::Writes),
+    ];
+    let tools = lists.into_iter().flat_map(|(key, patterns, effect)| {
+        patterns.iter().map(move |pattern| (pattern.clone(), effect, format!("plan.{key}")))
+    });
+    let kept_for = Duration::from_hours(set.keep_hours);
+    PlanSettings::new(tools, set.previews.iter().cloned(), Some(kept_for)).context("plan")
+}
+
 /// The checks of code before it runs.
 pub(crate) fn guardrails(settings: &Settings) -> Guardrails {
     let settings = &settings.guardrails;
@@ -432,6 +447,7 @@ pub(crate) fn engine(
         .with_audit(audit)
         .with_library(library(settings)?)
         .with_guardrails(guardrails(settings))
+        .with_plans(plans(settings)?)
         .with_trial_limits(settings.limits());
     engine.limit_artifacts(settings.artifacts.max_mb.saturating_mul(1_000_000));
     let whole = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);

@@ -138,6 +138,11 @@ pub(crate) const KEYS: &[Key] = &[
     also("guardrails.max_memory_mb", Kind::Whole(32, 1 << 20), &["GUARDRAILS_MAX_MEMORY_MB"]),
     key(TOOLS, Kind::Decisions),
     key("policy.approval_seconds", Kind::Whole(1, 86_400)),
+    key("plan.read_only", Kind::Texts),
+    key("plan.varying", Kind::Texts),
+    key("plan.writing", Kind::Texts),
+    key("plan.previews", Kind::Texts),
+    key("plan.keep_hours", Kind::Whole(1, 720)),
     key("privacy.mode", Kind::Choice(PRIVACY_MODES)),
     key("privacy.restore_to_model", Kind::Truth),
     key("privacy.keep_days", Kind::Whole(1, 36_500)),
@@ -317,7 +322,7 @@ pub(crate) const SERVER_DENIED_TOOLS: &[&str] = &["disabledTools", "excludeTools
 pub(crate) const SERVER_ONLY_TOOLS: &str = "includeTools";
 
 /// Sections whose settings protect something: errors in them are never ignored.
-const PROTECTING: [&str; 3] = ["guardrails", "policy", "privacy"];
+const PROTECTING: [&str; 4] = ["guardrails", "plan", "policy", "privacy"];
 
 /// Whether a setting, or something that looks like one, protects something.
 pub(crate) fn protects(path: &str) -> bool {

@@ -35,6 +35,8 @@ pub struct Settings {
     pub guardrails: Guardrails,
     /// Rules that allow or deny tool calls, or require confirmation.
     pub policy: Policy,
+    /// Plans: what code would change, until a person approves it.
+    pub plan: PlanMode,
     /// Protection of personal data.
     pub privacy: Privacy,
     /// Limits on the tool calls that code makes.
@@ -113,6 +115,34 @@ pub struct Policy {
 impl Default for Policy {
     fn default() -> Self {
         Self { tools: BTreeMap::new(), approval_seconds: 600 }
+    }
+}
+
+/// Plans: what code would change, until a person approves it.
+///
+/// Tools are given as patterns: `server.tool`, `server.*` or `server.get_*`. The narrowest matching pattern applies.
+/// Without a match, tools that declare themselves read-only are called while a plan is made, and all others are planned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct PlanMode {
+    /// Tools that only read, whatever they declare. They are called while a plan is made.
+    pub read_only: Vec<String>,
+    /// Tools that only read and give another answer each time, such as the current time. Their answers are not compared
+    /// before a plan is run.
+    pub varying: Vec<String>,
+    /// Tools that change something, whatever they declare. They are planned.
+    pub writing: Vec<String>,
+    /// Tools that may be called while a plan is made to say what they would do. They need a boolean argument `dry_run`,
+    /// `dryRun`, `preview`, `validate_only` or `validateOnly`, which is set to true.
+    pub previews: Vec<String>,
+    /// Time in which a plan can be approved, in hours.
+    #[schemars(range(min = 1, max = 720))]
+    pub keep_hours: u64,
+}
+
+impl Default for PlanMode {
+    fn default() -> Self {
+        Self { read_only: Vec::new(), varying: Vec::new(), writing: Vec::new(), previews: Vec::new(), keep_hours: 24 }
     }
 }
 

@@ -6,6 +6,7 @@
 mod access;
 mod asking;
 mod personal;
+pub(crate) mod planning;
 mod search;
 
 use crate::answer::Answer;
@@ -16,6 +17,7 @@ use crate::host_calls::{ABSENT, HostCallError, HostCalls, SEARCH, TOOL, refused,
 use crate::json;
 use crate::ledger::{Ledger, Line};
 use crate::listener::Listener;
+use crate::plans::Planner;
 use crate::privacy::{ForModel, Privacy};
 use crate::recording::{Entry, Found, Recording};
 use crate::request::DirectError;
@@ -27,6 +29,7 @@ use coracle_guardrails::Access;
 use coracle_policy::{Approver, Call};
 use coracle_types::{Event, ExecutionId, MAX_CALL_BYTES, ServerName, SessionId, Tool, UserId};
 use coracle_upstream::{CallContext, ServerState, ServerStatus, UpstreamError};
+use planning::Foreseen;
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -74,6 +77,8 @@ struct Current {
     line: Line,
     /// The entry in the log of calls, if the execution has one.
     entry: Option<Entry>,
+    /// Set if the call is only planned: what a person would be asked about it.
+    foreseen: Option<Foreseen>,
 }
 
 /// Handles the host calls of one execution.
@@ -86,6 +91,8 @@ pub(crate) struct Broker {
     ledger: Ledger,
     /// The calls of earlier attempts and of this one, if they are logged.
     recording: Option<Arc<Recording>>,
+    /// Collects calls instead of making them, in the mode `plan`.
+    planner: Option<Arc<Planner>>,
     /// Servers whose start has already paused the clock of this execution. A later start of the same server does not
     /// pause it: otherwise code could pause the clock forever with a server that keeps failing.
     waited: Mutex<HashSet<ServerName>>,
@@ -116,6 +123,7 @@ impl Broker {
             listener,
             ledger,
             recording: None,
+            planner: None,
             waited,
             under_way,
             inventory: None,
@@ -137,6 +145,12 @@ impl Broker {
     /// Sets the recording of tool calls.
     pub(crate) fn recorded(mut self, recording: Option<Arc<Recording>>) -> Self {
         self.recording = recording;
+        self
+    }
+
+    /// Collects calls that change something instead of making them.
+    pub(crate) fn planned_by(mut self, planner: Option<Arc<Planner>>) -> Self {
+        self.planner = planner;
         self
     }
 
@@ -181,13 +195,15 @@ impl Broker {
         let (number, replayed, entry) = match found {
             Some(Found::Answered(number, answer)) => (number, Some(answer), None),
             Some(Found::Due(entry)) => (entry.number(), None, Some(entry)),
-            None => (self.ledger.next_number(), None, None),
+            None => (self.number(), None, None),
         };
         let mut line = self.ledger.begin(number, &server, &tool, bytes);
         line.audit(self.in_progress(number));
         line.announce(&self.listener, &arguments).await;
-        let mut current = Current { line, entry };
-        let mut outcome = if let Some(answer) = replayed {
+        let mut current = Current { line, entry, foreseen: None };
+        let mut outcome = if let Some(planner) = &self.planner {
+            self.plan(planner, &server, &tool, arguments, &mut current).await
+        } else if let Some(answer) = replayed {
             current.line.replayed();
             answer.map(|value| {
                 let length = json::length(&value);
@@ -258,7 +274,7 @@ impl Broker {
         let number = self.ledger.next_number();
         let mut line = self.ledger.begin(number, server.as_str(), tool, bytes);
         line.audit(self.in_progress(number));
-        let mut current = Current { line, entry: None };
+        let mut current = Current { line, entry: None, foreseen: None };
         let passed = async {
             let arguments = self.restored(arguments).await?;
             let admitted = self.admit(server, tool, arguments, bytes, Arguments::AsTheyAre, &mut current).await;
@@ -350,7 +366,10 @@ impl Broker {
         };
         let (approver, audit, number) = (self.caller.approver.as_ref(), &self.caller.audit, current.line.number());
         let asking = Asking::new(approver, &self.clock, &self.listener, audit, number);
-        let decided = self.toolbox.approvals().decide(question, &asking).await;
+        let decided = match &current.foreseen {
+            Some(foreseen) => self.toolbox.approvals().decide(question, foreseen).await,
+            None => self.toolbox.approvals().decide(question, &asking).await,
+        };
         asking.decided(decided.is_ok()).await;
         if let Some(entry) = &mut current.entry {
             entry.decided(doubt, &decided);
@@ -364,6 +383,9 @@ impl Broker {
                 return Err(refused(refusal.code(), &format!("{refusal}; {}", refusal.hint())));
             }
         };
+        if current.foreseen.is_some() {
+            return Ok((tool, arguments));
+        }
         // The server may have stopped during the approval.
         self.started(server, &mut current.line, self.toolbox.upstream().tools(user, server))
             .await

@@ -6,7 +6,7 @@
 mod facts;
 mod refusals;
 
-pub(crate) use facts::Facts;
+pub(crate) use facts::{Facts, nothing_ran};
 
 use crate::active::Active;
 use crate::artifacts::{Artifacts, Author};
@@ -29,7 +29,7 @@ use crate::verdict::Ending;
 use crate::workspace::Workspaces;
 use coracle_store::{ExecutionRecord, Store, StoreError, TaskState};
 use coracle_types::{Artifact, ErrorCode, Event, Execution, ExecutionId, Failure, OutputStream, UserId};
-use facts::{Log, assemble, nothing_ran};
+use facts::{Log, assemble};
 use refusals::{
     being_deleted, check, elsewhere_ran, no_folder, not_audited, not_resumed, suggest_resuming, too_many_sessions,
 };
@@ -204,7 +204,7 @@ impl Executor {
     }
 
     /// What protects the answer to a request, if it goes to a model.
-    async fn for_model(&self, request: &Request) -> Result<Option<ForModel>, Failure> {
+    pub(crate) async fn for_model(&self, request: &Request) -> Result<Option<ForModel>, Failure> {
         let Some(privacy) = self.parts.privacy.in_use().filter(|_| request.audience == Audience::Model) else {
             return Ok(None);
         };

@@ -67,6 +67,7 @@ impl Surroundings for ServerSurroundings {
         let found = self.models.find(user, Some(&spec.model)).await.map_err(|error| invalid(error.to_string()))?;
         let chosen = found.map_err(|error| invalid(format!("{error}: {}", error.hint())))?;
         let mut tools = FrontendTools::new(self.frontend.of_user(user), self.approver(user, run, spec));
+        tools = tools.in_mode(spec.mode);
         let can_hold = spec.parks || run.continued.is_some();
         if spec.outlives_client() || can_hold {
             tools = tools.for_run(run.clone());

@@ -144,6 +144,13 @@ impl SessionId {
 /// The prefix of generated session IDs.
 const MINTED: &str = "ses-";
 
+impl PlanId {
+    /// Creates an ID from a number that the caller drew at random.
+    pub fn from_random(number: u128) -> Self {
+        Self(format!("plan_{number:032x}"))
+    }
+}
+
 impl RunId {
     /// Creates an ID from a number that the caller drew at random.
     pub fn from_random(number: u128) -> Self {

@@ -7,6 +7,7 @@ pub(super) mod content;
 mod conversations;
 mod decisions;
 mod executions;
+mod plans;
 mod policy;
 mod providers;
 mod server_changes;
@@ -79,6 +80,7 @@ fn personal_routes() -> OpenApiRouter<App> {
         .merge(approvals::routes())
         .merge(conversations::routes())
         .merge(decisions::routes())
+        .merge(plans::routes())
         .merge(policy::routes())
         .merge(providers::routes())
         .merge(server_sign_ins::routes())

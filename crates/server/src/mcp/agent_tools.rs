@@ -11,7 +11,7 @@ use coracle_engine::CallLogging;
 use coracle_models::{Call, Part, ToolDefinition};
 use coracle_policy::Approver;
 use coracle_runs::{RunTools, StoreCallLog};
-use coracle_types::ServerName;
+use coracle_types::{Mode, ServerName};
 use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock};
 use serde_json::{Map, Value};
 use std::collections::HashSet;
@@ -41,6 +41,7 @@ pub(crate) static DEFINITIONS: LazyLock<Vec<ToolDefinition>> = LazyLock::new(|| 
 pub struct FrontendTools {
     frontend: Frontend,
     approver: Arc<dyn Approver>,
+    mode: Mode,
     /// The run whose calls are recorded.
     run: Option<RunTools>,
     /// IDs of calls that a parked run has left to this one.
@@ -59,6 +60,7 @@ impl FrontendTools {
         Self {
             frontend,
             approver,
+            mode: Mode::Run,
             run: None,
             taken_over: Arc::default(),
             late: LateAnswers::default(),
@@ -73,6 +75,12 @@ impl FrontendTools {
         let (calls, late) = continued.map(|continued| (continued.calls, continued.late)).unwrap_or_default();
         let taken_over = Arc::new(Mutex::new(calls.into_iter().collect()));
         Self { run: Some(run), taken_over, late: LateAnswers::new(late), ..self }
+    }
+
+    /// Makes plans instead of changing anything, in the mode `plan`.
+    #[must_use]
+    pub(crate) fn in_mode(self, mode: Mode) -> Self {
+        Self { mode, ..self }
     }
 
     /// Lets executions wait for a person when their run has ended.
@@ -99,6 +107,9 @@ impl FrontendTools {
         request.events = Some(updates.clone());
         request.cancel = cancel.child_token();
         request.approver = approver;
+        if self.mode == Mode::Plan {
+            request.mode = Mode::Plan;
+        }
         if let Some(run) = &self.run {
             let log = StoreCallLog::open(run, &self.frontend.user(), &call.id).await;
             let log = log.map_err(|error| format!("the recorded calls of the run cannot be read: {error}"))?;
