@@ -6,3 +6,4 @@ mod audit;
 mod bridge;
 mod frontend;
 mod lab;
+mod plans;
