@@ -51,6 +51,8 @@ export const text = {
     stop: 'Stop',
     stopping: 'Stopping…',
     model: 'Model',
+    plan: 'Plan first',
+    planTitle: 'Code changes nothing until you approve the list of what it would do',
     hint: 'Enter sends, Shift+Enter starts a new line',
     busy: 'Enter queues, Ctrl+Enter steers',
     queue: 'Queue',

@@ -7,6 +7,7 @@ import { CodeEntry, type Entry, NoteEntry, UserEntry } from './entries.svelte';
 import * as history from './history';
 import { type Item, taken } from './items';
 import { type Message, contentOf, isSame, steeringOf } from './message';
+import { preferences } from './preferences.svelte';
 import { Queue } from './queue.svelte';
 import { session } from './session.svelte';
 import { type FirstEvents, type RunEvent, follow, start } from './stream';
@@ -171,7 +172,7 @@ export class Thread {
         input: message ? [{ role: 'user', content: contentOf(message) }] : [],
         conversation: this.id,
         background: true,
-        coracle: { events: true },
+        coracle: { events: true, ...(preferences.plans ? { mode: 'plan' } : {}) },
       });
       this.usage = null;
       this.#channel.postMessage({ conversation: this.id, run } satisfies Started);

@@ -66,6 +66,13 @@ with open(name, 'w') as file:
                '<script>alert(1)</script><rect width=\"40\" height=\"40\"/></svg>')
 ";
 
+/// Cancels two orders, whatever is said about that.
+const CANCELS: &str = "\
+from servers.shop import cancel_order
+for order in (1007, 1008):
+    cancel_order(id=order)
+";
+
 fn code(code: &str) -> Step {
     Step::call("execute_code", json!({"code": code, "timeout_seconds": 600}))
 }
@@ -130,6 +137,7 @@ fn library() -> Library {
         .with("waits", Script::new(waits).says("Wait for the gate"))
         .with("reads", Script::new([vec![code(READS)], vec![Step::text("{{result}}")]]))
         .with("counts", Script::new([vec![code(COUNTS)], vec![Step::text("Counted.")]]).says("Count the orders"))
+        .with("plans", Script::new([vec![code(CANCELS)], vec![Step::text("Planned.")]]).says("Plan to cancel orders"))
         .with("one", cancels(1007))
         .with("other", cancels(1008))
 }
@@ -289,6 +297,11 @@ fn the_first_use_works_by_keyboard_alone() {
 #[test]
 fn runs_are_stopped_and_calls_approved() {
     play("control.mjs");
+}
+
+#[test]
+fn plans_are_ticked_and_run() {
+    play("plan.mjs");
 }
 
 #[test]
