@@ -4,7 +4,7 @@ use super::files::{self, CopyError};
 use super::view::{Shown, for_person, view};
 use crate::capture::Output;
 use crate::execution::{Executor, Facts, nothing_ran};
-use crate::files::WorkspaceFiles;
+use crate::files::{Quota, Usages, WorkspaceFiles};
 use crate::host_calls::{HostCallError, HostCalls, refused};
 use crate::plans::{Collected, Content, FileEffect, PlanSettings, Planner, Progress};
 use crate::request::{CallLogging, Request};
@@ -231,7 +231,7 @@ async fn copied(
         let original = workspaces.files(&user, own_folder.as_deref(), &limits)?;
         std::fs::create_dir_all(&to)?;
         let files = files::copy(&original, &to, limits.workspace_mb.saturating_mul(1_000_000))?;
-        let copy = workspaces.files(&user, Some(&to), &limits)?;
+        let copy = WorkspaceFiles::open(to, Quota::NONE, Usages::default())?;
         let copied = files::fingerprint(&copy)?;
         Ok(Workspaces { original, copy, files, copied })
     };

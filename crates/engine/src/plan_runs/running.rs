@@ -26,6 +26,8 @@ use tokio_util::sync::CancellationToken;
 const NO_LIMIT: Duration = Duration::from_hours(24);
 /// Maximum size of the result of an effect that is kept.
 const MAX_RESULT_BYTES: u64 = 16 << 10;
+/// Maximum size of all results that are kept.
+const MAX_RESULTS_BYTES: u64 = 2 << 20;
 /// Maximum length of an error that is kept, in characters.
 const MAX_ERROR_CHARS: usize = 2_000;
 /// Maximum number of changes that are told.
@@ -200,13 +202,15 @@ impl Run<'_> {
         }
         let content = self.content;
         let mut results: BTreeMap<u64, Value> = BTreeMap::new();
+        let mut room = MAX_RESULTS_BYTES;
         for effect in content.effects.iter().filter(|effect| chosen.contains(&effect.number)) {
             let made = self.make(effect, &results, cancel).await;
             let is_made = made.is_ok();
             let outcome = match made {
                 Ok(value) => {
-                    let is_short = !json::is_longer(&value, MAX_RESULT_BYTES);
+                    let is_short = !json::is_longer(&value, room.min(MAX_RESULT_BYTES));
                     let shown = is_short.then(|| value.clone());
+                    room -= shown.as_ref().map_or(0, json::length);
                     results.insert(effect.number, value);
                     Outcome { result: shown, ..Outcome::of(EffectState::Done) }
                 }
