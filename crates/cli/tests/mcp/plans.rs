@@ -131,13 +131,13 @@ fn a_part_of_a_plan_runs_and_a_changed_file_is_noticed() {
 fn a_plan_that_was_killed_is_not_repeated() {
     let bridge = bridge();
     let gate = bridge.text("data/gate");
-    let code = format!(
-        "from servers.one import note, wait\nnote(text='before')\nwait(path={gate:?})\nnote(text='after')"
-    );
+    let code =
+        format!("from servers.one import note, wait\nnote(text='before')\nwait(path={gate:?})\nnote(text='after')");
     let execution = bridge.run("python", &code, &["--plan"]);
     let id = execution["plan"]["id"].as_str().unwrap();
     let mut command = bridge.coracle.command();
-    let mut child = command.args(["plans", "run", id, "--yes"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child =
+        command.args(["plans", "run", id, "--yes"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     eventually("the call is under way", || bridge.lines("one.log").contains(&"wait".to_owned()));
     child.kill().unwrap();
     child.wait().unwrap();

@@ -3,7 +3,8 @@
 use crate::fake::{FakeBackend, done, script};
 use async_trait::async_trait;
 use coracle_engine::{
-    CallCaps, Engine, EngineConfig, Handler, InProcess, PlanSettings, Request, ResumeError, Resumption, Toolbox, ToolboxConfig,
+    CallCaps, Engine, EngineConfig, Handler, InProcess, PlanSettings, Request, ResumeError, Resumption, Toolbox,
+    ToolboxConfig,
 };
 use coracle_policy::{Answer, Approver, Question, Rule, Rules};
 use coracle_protocol::{Reply, ToGuest};

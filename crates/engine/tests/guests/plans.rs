@@ -216,7 +216,9 @@ async fn a_plan_of_code_that_fails_is_not_kept() {
         guest.say(json!({ "type": "call", "id": 1, "method": "tool", "params": to_bank("pay", "x") })).await;
         guest.hear().await;
         let error = json!({ "code": "exception", "message": "KeyError: 'id'", "traceback": null, "hint": null });
-        guest.say(json!({ "type": "done", "id": run, "ok": false, "exit_code": 1, "result": null, "error": error })).await;
+        guest
+            .say(json!({ "type": "done", "id": run, "ok": false, "exit_code": 1, "result": null, "error": error }))
+            .await;
         guest.live_on().await
     })]);
     let (execution, _) = lab.play(backend, |request| request.mode = Mode::Plan).await;
@@ -236,9 +238,7 @@ async fn skills_are_not_saved_while_planning() {
             guest.say(json!({ "type": "call", "id": 1, "method": "skill.save", "params": params })).await;
             let ToGuest::Reply(reply) = guest.hear().await else { panic!("no reply") };
             let code = reply.error.map_or("ok".to_owned(), |error| error.code);
-            guest
-                .say(json!({ "type": "done", "id": run, "ok": true, "result": code, "exit_code": 0 }))
-                .await;
+            guest.say(json!({ "type": "done", "id": run, "ok": true, "result": code, "exit_code": 0 })).await;
             guest.live_on().await
         })])
     };
