@@ -89,8 +89,7 @@ pub(crate) struct ExecArguments {
     #[arg(long)]
     read_only: bool,
 
-    /// Plan: make calls that only read, and list everything else that the code would do. At a terminal, run it after
-    /// approval.
+    /// Make only calls that read, and list everything else that the code would do. At a terminal, run it after approval.
     #[arg(long, conflicts_with = "resume")]
     plan: bool,
 

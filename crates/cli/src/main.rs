@@ -131,7 +131,7 @@ enum Command {
     Env(python_environment::EnvArguments),
     /// List, inspect, replay and remove sessions.
     Sessions(sessions::SessionsArguments),
-    /// List plans: what code would change. Run them after approval.
+    /// List plans of what code would do, and run them after approval.
     Plans(plans::PlansArguments),
     /// List, open and save files that code wrote to /artifacts.
     Artifacts(artifacts::ArtifactsArguments),
