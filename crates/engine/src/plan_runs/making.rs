@@ -15,8 +15,10 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
+/// Resolution of the times of files, with some reserve.
+const TICK: Duration = Duration::from_millis(10);
 /// Methods of the host that change something.
 const CHANGING: [&str; 2] = ["skill.save", "skill.delete"];
 /// The copy of the workspace, and the changed files, in the folder of a plan.
@@ -94,6 +96,8 @@ pub(crate) async fn make(
         Ok(workspaces) => workspaces,
         Err(error) => return refuse(&request, not_copied(&error)),
     };
+    // A change in the tick in which a file was copied would not be noticed.
+    tokio::time::sleep(TICK).await;
     request.workspace = Some(place.join(COPY));
     request.call_log = CallLogging::Off;
     request.planner = Some(Arc::clone(&planner));
@@ -288,7 +292,7 @@ async fn sweep(executor: Arc<Executor>, user: UserId) {
             // Others may be making plans at the moment.
             let is_old = || {
                 let age = entry.metadata().and_then(|data| data.modified()).ok().and_then(|time| time.elapsed().ok());
-                age.is_some_and(|age| age > std::time::Duration::from_hours(48))
+                age.is_some_and(|age| age > Duration::from_hours(48))
             };
             if !plans.iter().any(is_kept) && is_old() {
                 drop(Folder(Some(entry.path())));

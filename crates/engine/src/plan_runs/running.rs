@@ -115,13 +115,16 @@ impl PlanRunner {
         let chosen = chosen(&content, effects)?;
         let execution = new_execution_id();
         let audit = executor.parts().tools.audit();
-        audit.plan_approved(&user, &id, &execution, chosen.len() as u64).await?;
         let left_out = numbers(&content).filter(|number| !chosen.contains(number));
         let outcomes = left_out.map(|number| (number, Outcome::of(EffectState::LeftOut))).collect();
         let progress = Progress { outcomes, changes: Vec::new() };
         // From here on, nobody else can run it.
         if !store.begin_plan(&user, &id, &stored(&progress)).await? {
             return Err(PlanError::NotOpen { state: PlanState::Running });
+        }
+        if let Err(error) = audit.plan_approved(&user, &id, &execution, chosen.len() as u64).await {
+            store.advance_plan(&user, &id, PlanState::Failed, &stored(&progress)).await?;
+            return Err(error.into());
         }
         let mut run = Run { executor, user: &user, id: &id, content: &content, progress, calls: Arc::new(NoCalls) };
         run.calls = run.calls(&execution, &cancel);

@@ -310,12 +310,11 @@ mod tests {
         let (placeholders, id, number, cost) = planned();
         let arguments = json!({
             "id": id, "deep": [{ "n": number }, 1], "cost": cost, "text": format!("#{number} ({id}), {id}-{number}."),
-            "float": number as f64,
         });
         let uses = placeholders.uses(&object(arguments.clone())).unwrap();
         assert_eq!(uses.into_iter().collect::<Vec<_>>(), [1, 2]);
         let expected = json!({
-            "id": "a1", "deep": [{ "n": 7 }, 1], "cost": 1.5, "text": "#7 (a1), a1-7.", "float": 7,
+            "id": "a1", "deep": [{ "n": 7 }, 1], "cost": 1.5, "text": "#7 (a1), a1-7.",
         });
         assert_eq!(real(&placeholders, &arguments), Ok(expected));
         let shown = placeholders.shown(&object(json!({ "id": id, "text": format!("see {id}") })));

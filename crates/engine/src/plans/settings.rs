@@ -79,8 +79,10 @@ impl PlanSettings {
             Some(Decision::Allow) => ToolEffect::Reads,
             Some(Decision::Ask) => ToolEffect::Varies,
             Some(Decision::Deny) => ToolEffect::Writes,
-            None if tool.hints.read_only == Some(true) => ToolEffect::Reads,
-            None => ToolEffect::Writes,
+            None => {
+                let is_reading = tool.hints.read_only == Some(true);
+                if is_reading { ToolEffect::Reads } else { ToolEffect::Writes }
+            }
         }
     }
 

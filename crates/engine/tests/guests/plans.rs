@@ -317,7 +317,7 @@ async fn a_changed_file_is_noticed() {
         fs::write(workspace(&lab).join("file"), "before").unwrap();
         let planned = plan(&lab, vec![to_bank("pay", "x")]).await.execution.plan.unwrap();
         match change {
-            "changed" => fs::write(workspace(&lab).join("file"), "behind").unwrap(),
+            "changed" => fs::write(workspace(&lab).join("file"), "afterwards").unwrap(),
             "created" => fs::write(workspace(&lab).join("other"), "").unwrap(),
             "deleted" => fs::remove_file(workspace(&lab).join("file")).unwrap(),
             _ => {}

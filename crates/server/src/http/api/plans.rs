@@ -39,9 +39,9 @@ struct Approval {
     effects: Option<BTreeSet<u64>>,
 }
 
-fn refused(error: PlanError) -> ApiError {
+fn refused(error: &PlanError) -> ApiError {
     let code = error.code();
-    let status = match &error {
+    let status = match error {
         PlanError::Missing => return ApiError::missing("there is no such plan"),
         PlanError::NotOpen { .. } | PlanError::Changed { .. } => StatusCode::CONFLICT,
         PlanError::Selection { .. } => StatusCode::BAD_REQUEST,
@@ -52,7 +52,7 @@ fn refused(error: PlanError) -> ApiError {
 }
 
 fn plan_id(id: &str) -> Result<PlanId, ApiError> {
-    PlanId::new(id).map_err(|_| refused(PlanError::Missing))
+    PlanId::new(id).map_err(|_| refused(&PlanError::Missing))
 }
 
 /// List plans
@@ -63,7 +63,7 @@ fn plan_id(id: &str) -> Result<PlanId, ApiError> {
     responses((status = 200, body = Plans, description = "Plans"), Refusals)
 )]
 async fn list(State(app): State<App>, Caller(user): Caller) -> Result<Json<Plans>, ApiError> {
-    let plans = app.frontend.engine.plans(&user).await.map_err(refused)?;
+    let plans = app.frontend.engine.plans(&user).await.map_err(|error| refused(&error))?;
     Ok(Json(Plans { plans }))
 }
 
@@ -74,7 +74,7 @@ async fn list(State(app): State<App>, Caller(user): Caller) -> Result<Json<Plans
     responses((status = 200, body = Object, description = "Plan with its effects"), Refusals)
 )]
 async fn show(State(app): State<App>, Caller(user): Caller, At(id): At<String>) -> Result<Json<Plan>, ApiError> {
-    let plan = app.frontend.engine.plan(&user, &plan_id(&id)?).await.map_err(refused)?;
+    let plan = app.frontend.engine.plan(&user, &plan_id(&id)?).await.map_err(|error| refused(&error))?;
     Ok(Json(plan))
 }
 
@@ -89,7 +89,7 @@ async fn show(State(app): State<App>, Caller(user): Caller, At(id): At<String>) 
     )
 )]
 async fn delete(State(app): State<App>, Caller(user): Caller, At(id): At<String>) -> Result<StatusCode, ApiError> {
-    app.frontend.engine.delete_plan(&user, &plan_id(&id)?).await.map_err(refused)?;
+    app.frontend.engine.delete_plan(&user, &plan_id(&id)?).await.map_err(|error| refused(&error))?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -122,6 +122,6 @@ async fn run(
     }
     let plan = plan_id(&id)?;
     let approval = PlanApproval { user: caller.user, plan, effects: body.effects, cancel: CancellationToken::new() };
-    let ended = app.frontend.engine.run_plan(approval).await.map_err(refused)?;
+    let ended = app.frontend.engine.run_plan(approval).await.map_err(|error| refused(&error))?;
     Ok(Json(ended))
 }
