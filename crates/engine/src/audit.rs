@@ -231,7 +231,9 @@ impl Asked {
         self.answer = match answer {
             Answer::Once => "once",
             Answer::Session => "session",
+            Answer::SessionSameArguments => "session_same_arguments",
             Answer::Always => "always",
+            Answer::AlwaysSameArguments => "always_same_arguments",
             Answer::Refuse => "refused",
             Answer::Nobody => "nobody",
             Answer::TimedOut => "timed_out",

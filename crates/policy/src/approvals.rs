@@ -1,6 +1,6 @@
 use crate::call::Call;
-use crate::definition::definition_digest;
-use crate::grants::{Grants, Span};
+use crate::definition::{arguments_digest, definition_digest};
+use crate::grants::{Grants, Reach, Span};
 use crate::restrictions::Restrictions;
 use crate::{Answer, Approver, Doubt, Policy, Question, Reason, Refusal, Verdict};
 use coracle_store::{Store, StoreError, ToolDecision};
@@ -8,6 +8,11 @@ use coracle_types::{Decision, ExecutionId, ServerName, SessionId, Tool, UserId};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::SystemTime;
 use tokio::sync::watch;
+
+/// The purpose of the key under which arguments are stored as digests.
+const ARGUMENTS_KEY: &str = "coracle decisions about arguments 1";
+/// The number of bytes of such a digest.
+const STORED_BYTES: usize = 16;
 
 /// Why a tool may be called.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,6 +131,7 @@ impl Approvals {
             server: tool.server.clone(),
             tool: tool.name.clone(),
             definition: definition_digest(tool),
+            arguments: None,
             decision,
             decided_at: SystemTime::now(),
         };
@@ -136,9 +142,19 @@ impl Approvals {
         Ok(decided)
     }
 
-    /// Forgets what a user has decided about a tool. Returns whether there was a decision.
-    pub async fn forget(&self, user: &UserId, server: &ServerName, tool: &str) -> Result<bool, StoreError> {
-        let is_forgotten = self.store.forget(user, server, tool).await?;
+    /// Forgets what a user has decided about a tool, or only about the arguments with this digest. Returns whether there
+    /// was a decision.
+    pub async fn forget(
+        &self,
+        user: &UserId,
+        server: &ServerName,
+        tool: &str,
+        arguments: Option<&str>,
+    ) -> Result<bool, StoreError> {
+        let is_forgotten = match arguments {
+            None => self.store.forget(user, server, tool).await?,
+            Some(arguments) => self.store.forget_arguments(user, server, tool, arguments).await?,
+        };
         self.restrictions.forget(user);
         Ok(is_forgotten)
     }
@@ -176,18 +192,39 @@ impl Approvals {
         if !must_ask && self.grants.holds(call, definition) {
             return Some(Ok(Grant::Session));
         }
-        let remembered = match self.store.decision(call.user, &call.tool.server, &call.tool.name).await {
-            Ok(remembered) => remembered?,
+        if must_ask {
+            return None;
+        }
+        match self.is_remembered(call, definition).await {
+            Ok(is_remembered) => is_remembered.then_some(Ok(Grant::Always)),
             // Asking once more is safe.
             Err(error) => {
                 tracing::warn!(user = %call.user, server = %call.tool.server, %error, "cannot read stored decisions");
-                return None;
+                None
             }
-        };
-        if remembered.definition != definition {
-            return None;
         }
-        (remembered.decision == Decision::Allow && !must_ask).then_some(Ok(Grant::Always))
+    }
+
+    /// Whether the user has permanently allowed this tool as it is defined, with these arguments.
+    async fn is_remembered(&self, call: &Call<'_>, definition: &str) -> Result<bool, StoreError> {
+        let mut remembered = self.store.decisions_about(call.user, &call.tool.server, &call.tool.name).await?;
+        remembered.retain(|decided| decided.decision == Decision::Allow && decided.definition == definition);
+        if remembered.iter().any(|decided| decided.arguments.is_none()) {
+            return Ok(true);
+        }
+        if remembered.is_empty() {
+            return Ok(false);
+        }
+        let arguments = Some(self.stored_arguments(call, definition).await?);
+        Ok(remembered.iter().any(|decided| decided.arguments == arguments))
+    }
+
+    /// The arguments of a call as they are stored: without the key, nobody can find out whether a guess is right.
+    async fn stored_arguments(&self, call: &Call<'_>, definition: &str) -> Result<String, StoreError> {
+        let key = self.store.derived_key(ARGUMENTS_KEY).await?;
+        let digest = arguments_digest(definition, call.arguments);
+        let mac = key.mac(&[call.user.as_str().as_bytes(), b"\0", &digest]);
+        Ok(hex::encode(&mac[..STORED_BYTES]))
     }
 
     async fn answered(
@@ -199,13 +236,13 @@ impl Approvals {
     ) -> Result<Grant, Refusal> {
         match answer {
             Answer::Once => Ok(Grant::Once),
-            Answer::Session => {
-                self.grants.add(call, &definition);
+            Answer::Session | Answer::SessionSameArguments => {
+                self.grants.add(call, &definition, reach(answer));
                 self.tell_others();
                 Ok(Grant::Session)
             }
-            Answer::Always => {
-                let grant = self.keep(call, definition).await;
+            Answer::Always | Answer::AlwaysSameArguments => {
+                let grant = self.keep(call, definition, reach(answer)).await;
                 self.tell_others();
                 Ok(grant)
             }
@@ -217,22 +254,30 @@ impl Approvals {
     }
 
     /// Stores a permanent yes. If that fails, keeps it for the session, because the person did say yes.
-    async fn keep(&self, call: &Call<'_>, definition: String) -> Grant {
-        let decision = ToolDecision {
-            server: call.tool.server.clone(),
-            tool: call.tool.name.clone(),
-            definition,
-            decision: Decision::Allow,
-            decided_at: SystemTime::now(),
+    async fn keep(&self, call: &Call<'_>, definition: String, reach: Reach) -> Grant {
+        let stored = async {
+            let arguments = match reach {
+                Reach::AllArguments => None,
+                Reach::SameArguments => Some(self.stored_arguments(call, &definition).await?),
+            };
+            let decision = ToolDecision {
+                server: call.tool.server.clone(),
+                tool: call.tool.name.clone(),
+                definition: definition.clone(),
+                arguments,
+                decision: Decision::Allow,
+                decided_at: SystemTime::now(),
+            };
+            self.store.remember(call.user, &decision).await
         };
-        match self.store.remember(call.user, &decision).await {
+        match stored.await {
             Ok(()) => {
                 self.restrictions.forget(call.user);
                 Grant::Always
             }
             Err(error) => {
                 tracing::warn!(user = %call.user, server = %call.tool.server, %error, "cannot store a decision");
-                self.grants.add(call, &decision.definition);
+                self.grants.add(call, &definition, reach);
                 Grant::Session
             }
         }
@@ -243,12 +288,21 @@ impl Approvals {
     }
 }
 
+/// The calls that an answer for longer applies to.
+fn reach(answer: Answer) -> Reach {
+    match answer {
+        Answer::SessionSameArguments | Answer::AlwaysSameArguments => Reach::SameArguments,
+        _ => Reach::AllArguments,
+    }
+}
+
 /// The decision about a call in doubt.
 fn without_doubt(answer: Answer, doubt: Doubt) -> Result<Grant, Refusal> {
-    let is_for_longer = matches!(answer, Answer::Session | Answer::Always);
-    if is_for_longer && doubt == Doubt::Differs {
+    let is_for_all = matches!(answer, Answer::Session | Answer::Always);
+    let is_for_same = matches!(answer, Answer::SessionSameArguments | Answer::AlwaysSameArguments);
+    if is_for_all && doubt == Doubt::Differs {
         Ok(Grant::Session)
-    } else if is_for_longer || answer == Answer::Once {
+    } else if is_for_all || is_for_same || answer == Answer::Once {
         Ok(Grant::Once)
     } else {
         Err(Refusal::InDoubt { doubt, was_refused: answer == Answer::Refuse })

@@ -10,8 +10,12 @@ pub enum Answer {
     Once,
     /// Yes, until the session ends, or the execution if there is no session.
     Session,
+    /// Yes, for calls with the same arguments until the session ends, or the execution if there is no session.
+    SessionSameArguments,
     /// Yes, from now on.
     Always,
+    /// Yes, for calls with the same arguments from now on.
+    AlwaysSameArguments,
     /// No, for this call.
     Refuse,
     /// There is no one to ask.

@@ -69,7 +69,9 @@ pub(crate) struct OpenQuestion {
 pub(crate) enum PersonsAnswer {
     Once,
     Session,
+    SessionSameArguments,
     Always,
+    AlwaysSameArguments,
     Refuse,
 }
 
@@ -78,7 +80,9 @@ impl PersonsAnswer {
         match self {
             Self::Once => ApprovalOutcome::Once,
             Self::Session => ApprovalOutcome::Session,
+            Self::SessionSameArguments => ApprovalOutcome::SessionSameArguments,
             Self::Always => ApprovalOutcome::Always,
+            Self::AlwaysSameArguments => ApprovalOutcome::AlwaysSameArguments,
             Self::Refuse => ApprovalOutcome::Refuse,
         }
     }
@@ -89,7 +93,9 @@ impl From<PersonsAnswer> for Answer {
         match answer {
             PersonsAnswer::Once => Self::Once,
             PersonsAnswer::Session => Self::Session,
+            PersonsAnswer::SessionSameArguments => Self::SessionSameArguments,
             PersonsAnswer::Always => Self::Always,
+            PersonsAnswer::AlwaysSameArguments => Self::AlwaysSameArguments,
             PersonsAnswer::Refuse => Self::Refuse,
         }
     }

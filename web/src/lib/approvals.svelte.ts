@@ -4,7 +4,7 @@ import { get, part, post } from './api';
 import type { Approval, Approvals as Listed } from './generated/api';
 
 export type { Approval };
-export type Decision = 'once' | 'session' | 'always' | 'refuse';
+export type Decision = 'once' | 'session' | 'session_same_arguments' | 'always' | 'always_same_arguments' | 'refuse';
 
 /** Time between two looks, in milliseconds. A stream would take one of the few connections of the browser. */
 const INTERVAL = 15_000;

@@ -179,6 +179,7 @@ export const text = {
     once: 'Allow once',
     session: 'Allow for this session',
     always: 'Always allow',
+    same: 'Allow later calls with these arguments only',
     refuse: 'Refuse',
     allowed: 'Allowed.',
     refused: 'Refused.',

@@ -6,6 +6,7 @@ mod approvers;
 mod doubts;
 mod remembered;
 mod restrictions;
+mod same_arguments;
 mod waiting;
 
 use coracle_policy::{Approvals, Approver, Call, Doubt, Grant, Policy, Refusal, Rule, Rules, ToolNames};

@@ -48,7 +48,8 @@ pub(crate) struct ApprovalView {
     /// Time of the answer, or of the time-out; null if the question is open
     #[schema(value_type = Option<String>, format = DateTime)]
     ended_at: Option<Timestamp>,
-    /// Decision: `once`, `session`, `always` or `refuse`; null if there is none
+    /// Decision: `once`, `session`, `session_same_arguments`, `always`, `always_same_arguments` or `refuse`; null if there
+    /// is none
     decision: Option<&'static str>,
     /// Credential of the person who answered: `session`, `local`, `proxy`, or `key` and the key ID; null if there is no
     /// answer

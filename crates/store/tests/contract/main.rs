@@ -82,6 +82,8 @@ contract!(
     shapes::names_that_cannot_be_keys_are_rejected,
     decisions::a_decision_is_remembered_and_forgotten,
     decisions::decisions_of_users_are_separate,
+    decisions::a_decision_can_be_bound_to_arguments,
+    decisions::the_oldest_decision_about_arguments_is_forgotten,
     decisions::a_removed_server_is_forgotten_for_all_users,
     secrets::a_secret_is_returned_and_deleted,
     secrets::derived_keys_stay_the_same_and_differ_by_purpose,

@@ -181,14 +181,18 @@ fn missing() -> ApiError {
 
 /// Decision about a tool call.
 #[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 enum Decided {
     /// Make this call.
     Once,
     /// Make this call, and further calls of the tool until the session ends.
     Session,
+    /// Make this call, and further calls with the same arguments until the session ends.
+    SessionSameArguments,
     /// Make this call, and all further calls of the tool as it is defined now.
     Always,
+    /// Make this call, and all further calls with the same arguments.
+    AlwaysSameArguments,
     /// Refuse this call.
     Refuse,
 }
@@ -198,7 +202,9 @@ impl From<Decided> for PersonsAnswer {
         match decided {
             Decided::Once => Self::Once,
             Decided::Session => Self::Session,
+            Decided::SessionSameArguments => Self::SessionSameArguments,
             Decided::Always => Self::Always,
+            Decided::AlwaysSameArguments => Self::AlwaysSameArguments,
             Decided::Refuse => Self::Refuse,
         }
     }
@@ -209,8 +215,11 @@ impl From<Decided> for PersonsAnswer {
 #[serde(deny_unknown_fields)]
 struct GivenAnswer {
     /// Decision: `once`, `session` (until the session ends, or the execution if there is no session), `always` or
-    /// `refuse`
-    #[schema(value_type = String, pattern = "^(once|session|always|refuse)$")]
+    /// `refuse`. `session_same_arguments` and `always_same_arguments` apply only to calls with the same arguments.
+    #[schema(
+        value_type = String,
+        pattern = "^(once|session|session_same_arguments|always|always_same_arguments|refuse)$"
+    )]
     decision: Decided,
 }
 

@@ -105,10 +105,11 @@ fn unanswered(question: &str) -> OpenAiError {
 
 /// A question that has ended keeps its answer.
 fn agrees(record: &ApprovalRecord, answer: &ApprovalAnswer) -> Result<(), OpenAiError> {
-    let (is_yes, ended) = match record.outcome {
-        ApprovalOutcome::Once | ApprovalOutcome::Session | ApprovalOutcome::Always => (true, "was approved"),
-        ApprovalOutcome::Refuse => (false, "was refused"),
-        ApprovalOutcome::TimedOut => (false, "timed out, which counts as no"),
+    let is_yes = record.outcome.is_yes();
+    let ended = match record.outcome {
+        ApprovalOutcome::TimedOut => "timed out, which counts as no",
+        _ if is_yes => "was approved",
+        _ => "was refused",
     };
     if is_yes == answer.approve {
         return Ok(());
