@@ -349,7 +349,8 @@ impl Broker {
             doubt,
         };
         let (approver, audit, number) = (self.caller.approver.as_ref(), &self.caller.audit, current.line.number());
-        let asking = Asking::new(approver, &self.clock, &self.listener, audit, number);
+        let privacy = self.caller.privacy.as_ref();
+        let asking = Asking::new(approver, &self.clock, &self.listener, audit, number, &arguments, privacy);
         let decided = self.toolbox.approvals().decide(question, &asking).await;
         asking.decided(decided.is_ok()).await;
         if let Some(entry) = &mut current.entry {

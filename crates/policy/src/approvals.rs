@@ -2,10 +2,15 @@ use crate::call::Call;
 use crate::definition::{arguments_digest, definition_digest};
 use crate::grants::{Grants, Reach, Span};
 use crate::restrictions::Restrictions;
-use crate::{Answer, Approver, Doubt, Policy, Question, Reason, Refusal, Verdict};
+use crate::{
+    Answer, Approver, Doubt, GroupAnswer, GroupApprover, NoQuorum, NobodyToAsk, Policy, Question, QuestionId, Reason,
+    Refusal, Verdict,
+};
 use coracle_store::{Store, StoreError, ToolDecision};
 use coracle_types::{Decision, ExecutionId, ServerName, SessionId, Tool, UserId};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::collections::BTreeSet;
+use std::pin::pin;
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::SystemTime;
 use tokio::sync::watch;
 
@@ -25,6 +30,8 @@ pub enum Grant {
     Session,
     /// A person allowed the tool permanently, now or earlier.
     Always,
+    /// These members of a group allowed this call.
+    Group(BTreeSet<UserId>),
 }
 
 /// Rules, people and their answers: every tool call passes [`Approvals::decide`].
@@ -37,6 +44,8 @@ pub struct Approvals {
     restrictions: Restrictions,
     /// Counts answers that may settle other open questions.
     answers: watch::Sender<u64>,
+    /// The way to ask groups, if there is one.
+    groups: OnceLock<Arc<dyn GroupApprover>>,
 }
 
 impl Approvals {
@@ -48,7 +57,13 @@ impl Approvals {
             grants: Grants::default(),
             restrictions: Restrictions::default(),
             answers: watch::Sender::new(0),
+            groups: OnceLock::new(),
         }
+    }
+
+    /// Sets the way to ask groups. Only the first call has an effect.
+    pub fn ask_groups_through(&self, groups: Arc<dyn GroupApprover>) {
+        let _ = self.groups.set(groups);
     }
 
     /// The part that decides without asking anyone.
@@ -69,51 +84,80 @@ impl Approvals {
     ///
     /// With a [`Doubt`] about the call, a person is asked unless the call is denied. The answer then counts for the
     /// call only: nothing is remembered.
+    ///
+    /// Where a group has to approve, its members are asked instead. If it is another group after a change of the rules,
+    /// the question begins anew with the same ID.
     pub async fn decide(&self, call: Call<'_>, approver: &dyn Approver) -> Result<Grant, Refusal> {
+        let mut id = None;
+        loop {
+            if let Some(decided) = self.decide_under_these_rules(&call, approver, &mut id).await {
+                return decided;
+            }
+        }
+    }
+
+    /// Decides about a call, unless other people have to approve it meanwhile.
+    async fn decide_under_these_rules(
+        &self,
+        call: &Call<'_>,
+        approver: &dyn Approver,
+        id: &mut Option<QuestionId>,
+    ) -> Option<Result<Grant, Refusal>> {
         let mut verdict = self.policy().decide(call.tool, call.names);
-        match self.restriction(&call).await {
-            Some(Decision::Deny) if verdict.decision != Decision::Deny => return Err(Refusal::Remembered),
+        match self.restriction(call).await {
+            Some(Decision::Deny) if verdict.decision != Decision::Deny => return Some(Err(Refusal::Remembered)),
             Some(Decision::Ask) if verdict.decision == Decision::Allow => {
                 verdict = Verdict { decision: Decision::Ask, reason: Reason::Wish, ..verdict };
             }
             _ => {}
         }
         let is_wanted = approver.wants_each_call(call.tool);
-        let must_ask = call.doubt.is_some() || is_wanted;
+        let must_ask = call.doubt.is_some() || is_wanted || verdict.quorum.is_some();
         match verdict.decision {
-            Decision::Allow if !must_ask => return Ok(Grant::Policy(verdict.reason)),
-            Decision::Deny => return Err(Refusal::denied(verdict)),
+            Decision::Allow if !must_ask => return Some(Ok(Grant::Policy(verdict.reason))),
+            Decision::Deny => return Some(Err(Refusal::denied(verdict))),
             Decision::Allow | Decision::Ask => {}
         }
         let definition = definition_digest(call.tool);
         // Subscribed before the first check, so that no later answer is missed.
         let mut answers = self.answers.subscribe();
-        if let Some(settled) = self.settled(&call, &definition, must_ask).await {
-            return settled;
+        if let Some(settled) = self.settled(call, &definition, must_ask).await {
+            return Some(settled);
         }
-        let mut asked = approver.ask(Question::about(&call, &verdict, is_wanted));
+        let mut question = Question::about(call, &verdict, is_wanted);
+        question.id = id.get_or_insert(question.id).clone();
+        question.origin = approver.origin();
+        let groups = self.groups.get().map_or(&NobodyToAsk as &dyn GroupApprover, |groups| &**groups);
+        let mut asked = pin!(ask(approver, groups, question));
         loop {
             tokio::select! {
                 biased;
-                answer = &mut asked => {
+                said = &mut asked => {
                     let now = self.policy().decide(call.tool, call.names);
-                    return match call.doubt {
-                        _ if now.decision == Decision::Deny => Err(Refusal::denied(now)),
-                        Some(doubt) => without_doubt(answer, doubt),
-                        None => self.answered(answer, &call, definition, verdict).await,
-                    };
+                    if now.decision == Decision::Deny {
+                        return Some(Err(Refusal::denied(now)));
+                    }
+                    if now.quorum != verdict.quorum {
+                        return None;
+                    }
+                    return Some(match (said, call.doubt) {
+                        (Said::Group(answer), doubt) => approved(answer, call, &verdict, doubt),
+                        (Said::Person(answer), Some(doubt)) => without_doubt(answer, doubt),
+                        (Said::Person(answer), None) => self.answered(answer, call, definition, verdict).await,
+                    });
                 }
                 Ok(()) = answers.changed() => {
                     let now = self.policy().decide(call.tool, call.names);
                     match now.decision {
-                        Decision::Deny => return Err(Refusal::denied(now)),
+                        Decision::Deny => return Some(Err(Refusal::denied(now))),
+                        _ if now.quorum != verdict.quorum => return None,
                         Decision::Allow if !must_ask && verdict.reason != Reason::Wish => {
-                            return Ok(Grant::Policy(now.reason));
+                            return Some(Ok(Grant::Policy(now.reason)));
                         }
                         Decision::Allow | Decision::Ask => {}
                     }
-                    if let Some(settled) = self.settled(&call, &definition, must_ask).await {
-                        return settled;
+                    if let Some(settled) = self.settled(call, &definition, must_ask).await {
+                        return Some(settled);
                     }
                 }
             }
@@ -286,6 +330,57 @@ impl Approvals {
     fn tell_others(&self) {
         self.answers.send_modify(|count| *count = count.wrapping_add(1));
     }
+}
+
+/// An answer, and who gave it.
+enum Said {
+    Person(Answer),
+    Group(GroupAnswer),
+}
+
+/// Asks the people of a question.
+async fn ask(approver: &dyn Approver, groups: &dyn GroupApprover, question: Question) -> Said {
+    let Some(quorum) = &question.quorum else { return Said::Person(approver.ask(question).await) };
+    if !quorum.is_possible(&question.user) {
+        return Said::Group(GroupAnswer::Nobody);
+    }
+    let caller = question.user.clone();
+    // A member who may approve alone can also be asked in a way that reaches nobody else.
+    let is_enough = quorum.is_met(&BTreeSet::from([caller.clone()]), &caller);
+    match approver.ask_group(question.clone(), groups).await {
+        GroupAnswer::Nobody if is_enough => Said::Group(match approver.ask(question).await {
+            Answer::Refuse => GroupAnswer::Refused,
+            Answer::Nobody => GroupAnswer::Nobody,
+            Answer::TimedOut => GroupAnswer::TimedOut,
+            Answer::TooMany => GroupAnswer::TooMany,
+            Answer::Once
+            | Answer::Session
+            | Answer::SessionSameArguments
+            | Answer::Always
+            | Answer::AlwaysSameArguments => GroupAnswer::Approved(BTreeSet::from([caller])),
+        }),
+        answer => Said::Group(answer),
+    }
+}
+
+/// The decision of a group about a call.
+fn approved(answer: GroupAnswer, call: &Call<'_>, verdict: &Verdict, doubt: Option<Doubt>) -> Result<Grant, Refusal> {
+    let Some(quorum) = &verdict.quorum else { return Err(Refusal::Refused) };
+    let refusal = match answer {
+        // The approver is not trusted with the count.
+        GroupAnswer::Approved(people) if quorum.is_met(&people, call.user) => return Ok(Grant::Group(people)),
+        GroupAnswer::Refused => Refusal::Refused,
+        GroupAnswer::Approved(_) | GroupAnswer::Nobody if !quorum.is_possible(call.user) => {
+            Refusal::no_quorum(quorum, NoQuorum::TooFew { members: quorum.eligible(call.user) })
+        }
+        GroupAnswer::Approved(_) | GroupAnswer::Nobody => Refusal::no_quorum(quorum, NoQuorum::Unasked),
+        GroupAnswer::TimedOut => Refusal::no_quorum(quorum, NoQuorum::TimedOut),
+        GroupAnswer::TooMany => Refusal::TooManyQuestions,
+    };
+    Err(match doubt {
+        Some(doubt) => Refusal::InDoubt { doubt, was_refused: refusal == Refusal::Refused },
+        None => refusal,
+    })
 }
 
 /// The calls that an answer for longer applies to.

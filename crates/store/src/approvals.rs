@@ -71,6 +71,8 @@ pub struct ApprovalRecord {
     pub id: String,
     /// The user who was asked.
     pub user: UserId,
+    /// The user whose code made the call, if that is somebody else.
+    pub caller: Option<UserId>,
     /// The server of the tool.
     pub server: ServerName,
     /// The name of the tool.

@@ -194,6 +194,9 @@ impl Store for MemoryStore {
             state.artifacts.remove(user);
             state.executions.remove(user);
             state.approvals.remove(user);
+            for approvals in state.approvals.values_mut() {
+                approvals.retain(|record| record.caller.as_ref() != Some(user));
+            }
             state.tokens.remove(user);
             state.vaults.remove(user);
         }

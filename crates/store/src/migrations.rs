@@ -14,6 +14,7 @@ pub(crate) const MIGRATIONS: &[(i64, &str, &str)] = &[
     (10, "token use", include_str!("../migrations/0010_token_use.sql")),
     (11, "vault values", include_str!("../migrations/0011_vault_values.sql")),
     (12, "argument decisions", include_str!("../migrations/0012_argument_decisions.sql")),
+    (13, "group approvals", include_str!("../migrations/0013_group_approvals.sql")),
 ];
 
 /// The newest schema version that this version supports.

@@ -4,6 +4,7 @@
 
 mod approvers;
 mod doubts;
+mod groups;
 mod remembered;
 mod restrictions;
 mod same_arguments;

@@ -53,6 +53,7 @@ macro_rules! contract {
 contract!(
     approvals::approvals_are_returned_as_they_were_added,
     approvals::approvals_of_users_are_separate,
+    approvals::approvals_name_the_user_whose_call_it_was,
     approvals::only_the_newest_approvals_are_kept,
     approvals::an_approval_that_is_too_large_changes_nothing,
     artifacts::the_same_name_again_is_a_new_version,
