@@ -218,15 +218,21 @@ async fn a_new_name_is_neither_a_member_nor_somebody_else() {
     assert_eq!((&open["state"], by(&open)), (&json!("open"), vec!["lee"]), "kim's approval does not count");
     assert_eq!(decide(&lab, &bob, &question, "once").await.1["state"], "answered", "the control");
     assert_eq!(call.await.unwrap().0, 200);
+    assert_eq!(notes(&lab), ["wipe disk"]);
+}
 
-    // Bob's own call is still his when he has another name that is a member's.
-    let call = wipe(&lab, &bob, "disk 2");
+#[tokio::test]
+async fn a_caller_with_the_name_of_a_member_is_still_the_caller() {
+    let lab = lab().await;
+    let [_, bob, _, lee] = everybody(&lab).await;
+    let call = wipe(&lab, &bob, "disk");
     let question = questions(&lab, &lee, 1).await.remove(0);
+    lab.people.rename(&id("kim"), &id("kimberly")).await.unwrap();
     lab.people.rename(&id("bob"), &id("kim")).await.unwrap();
-    decide(&lab, &bob, &question, "once").await;
+    assert_eq!(by(&decide(&lab, &bob, &question, "once").await.1), ["kim"]);
     assert_eq!(refused(&decide(&lab, &lee, &question, "once").await), (409, "withdrawn"));
     assert_eq!(refused(&call.await.unwrap()), (403, "denied_unasked"));
-    assert_eq!(notes(&lab), ["wipe disk"]);
+    assert_eq!(notes(&lab), Vec::<String>::new());
 }
 
 #[tokio::test]
