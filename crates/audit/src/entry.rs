@@ -91,6 +91,17 @@ pub enum Event {
     /// A question was answered, or will not be.
     #[serde(rename = "approval.answered")]
     ApprovalAnswered { execution: ExecutionId, number: u64, question: String, answer: &'static str },
+    /// A member of a group approved or refused a call, which may be that of another user.
+    #[serde(rename = "approval.given")]
+    ApprovalGiven {
+        caller: UserId,
+        execution: ExecutionId,
+        question: String,
+        groups: Vec<String>,
+        answer: &'static str,
+        /// How the member was authenticated.
+        credential: String,
+    },
     /// A user decided about a tool for all later calls, or took that back (`decision` is absent).
     #[serde(rename = "decision.changed")]
     DecisionChanged {
@@ -248,6 +259,10 @@ impl Event {
             Self::CallPlanned { server, tool, .. } => {
                 bounded(server);
                 bounded(tool);
+            }
+            Self::ApprovalGiven { groups, credential, .. } => {
+                groups.iter_mut().for_each(bounded);
+                bounded(credential);
             }
             Self::CallRefused { code: text, .. }
             | Self::ApprovalAsked { tool: text, .. }

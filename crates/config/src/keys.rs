@@ -5,6 +5,8 @@ use coracle_types::MAX_CALL_BYTES;
 /// The sections whose entries have names that the user chooses.
 pub(crate) const TOOLS: &str = "policy.tools";
 /// See [`TOOLS`].
+pub(crate) const APPROVERS: &str = "policy.approvers";
+/// See [`TOOLS`].
 pub(crate) const SERVERS: &str = "mcpServers";
 /// See [`TOOLS`].
 pub(crate) const PROVIDERS: &str = "agent.providers";
@@ -47,8 +49,12 @@ pub(crate) enum Kind {
     TextOrTexts,
     /// Strings by name.
     TextMap,
+    /// Lists of strings by name.
+    TextLists,
     /// Decisions by pattern.
     Decisions,
+    /// Groups of approvers by pattern.
+    Approvers,
     /// Model providers by name.
     Providers,
 }
@@ -138,6 +144,8 @@ pub(crate) const KEYS: &[Key] = &[
     also("guardrails.max_memory_mb", Kind::Whole(32, 1 << 20), &["GUARDRAILS_MAX_MEMORY_MB"]),
     key(TOOLS, Kind::Decisions),
     key("policy.approval_seconds", Kind::Whole(1, 86_400)),
+    key("policy.groups", Kind::TextLists),
+    key(APPROVERS, Kind::Approvers),
     key("plan.read_only", Kind::Texts),
     key("plan.varying", Kind::Texts),
     key("plan.writing", Kind::Texts),

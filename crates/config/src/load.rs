@@ -4,7 +4,7 @@ use crate::dotenv::DotEnv;
 use crate::earlier;
 use crate::environment::{self, CONFIG_VARIABLE, HOME_VARIABLE};
 use crate::gather::{Flag, Gathered};
-use crate::keys::{KEYS, PROVIDERS, SERVERS, TOOLS};
+use crate::keys::{APPROVERS, KEYS, PROVIDERS, SERVERS, TOOLS};
 use crate::problem::{ConfigError, Problem, Reason, Warning};
 use crate::provider_names::{AZURE, needs_url};
 use crate::providers;
@@ -85,8 +85,8 @@ pub enum Way {
 pub struct Loaded {
     /// The settings.
     pub settings: Settings,
-    /// The origins of values, by key. A key without an origin has its default. Entries of `policy.tools` and
-    /// `mcpServers` have separate origins: `policy.tools.PATTERN`, `mcpServers.NAME`. So have the keys of entries of
+    /// The origins of values, by key. A key without an origin has its default. Entries of `policy.tools`,
+    /// `policy.approvers` and `mcpServers` have separate origins: `policy.tools.PATTERN`, `mcpServers.NAME`. So have the keys of entries of
     /// `agent.providers`: `agent.providers.NAME.KEY`, or `agent.providers.NAME` if the entry is empty.
     pub origins: BTreeMap<String, Origin>,
     /// The settings file, if there is one.
@@ -245,12 +245,14 @@ fn assemble(gathered: &Gathered, problems: &mut Vec<Problem>) -> (Settings, BTre
         insert(&mut root, key.path, value.clone());
         origins.insert(key.path.to_owned(), origin.clone());
     }
-    let mut tools = Map::new();
-    for (pattern, (decision, origin)) in &gathered.tools {
-        tools.insert(pattern.clone(), decision.clone());
-        origins.insert(format!("{TOOLS}.{pattern}"), origin.clone());
+    for (path, gathered) in [(TOOLS, &gathered.tools), (APPROVERS, &gathered.approvers)] {
+        let mut by_pattern = Map::new();
+        for (pattern, (value, origin)) in gathered {
+            by_pattern.insert(pattern.clone(), value.clone());
+            origins.insert(format!("{path}.{pattern}"), origin.clone());
+        }
+        insert(&mut root, path, Value::Object(by_pattern));
     }
-    insert(&mut root, TOOLS, Value::Object(tools));
     let mut providers = Map::new();
     for (name, provider) in &gathered.providers {
         let fields = provider.fields.iter().map(|(field, found)| ((*field).to_owned(), found.value.clone()));

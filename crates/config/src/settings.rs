@@ -110,11 +110,18 @@ pub struct Policy {
     /// Maximum time to wait for a person who answers over HTTP, in seconds. After that, the call is refused.
     #[schemars(range(min = 1, max = 86_400))]
     pub approval_seconds: u64,
+    /// Users by group. Policies and approvals refer to these groups.
+    pub groups: BTreeMap<String, Vec<String>>,
+    /// Groups that approve calls in place of the user whose code makes them, by tool pattern as in `policy.tools`: a
+    /// group, a list of groups, or `{group: GROUP, count: 2}` if several members have to approve. `none` leaves the decision
+    /// to `policy.tools`.
+    #[schemars(with = "BTreeMap<String, ApproversText>")]
+    pub approvers: BTreeMap<String, Approvers>,
 }
 
 impl Default for Policy {
     fn default() -> Self {
-        Self { tools: BTreeMap::new(), approval_seconds: 600 }
+        Self { tools: BTreeMap::new(), approval_seconds: 600, groups: BTreeMap::new(), approvers: BTreeMap::new() }
     }
 }
 
@@ -144,6 +151,52 @@ impl Default for PlanMode {
     fn default() -> Self {
         Self { read_only: Vec::new(), varying: Vec::new(), writing: Vec::new(), previews: Vec::new(), keep_hours: 24 }
     }
+}
+
+/// People who have to approve calls.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Approvers {
+    /// Groups whose members may approve. Empty if it is the user who is asked.
+    #[serde(rename = "group")]
+    pub groups: Vec<String>,
+    /// Number of members who have to approve.
+    pub count: u32,
+}
+
+/// People who have to approve calls.
+#[derive(JsonSchema)]
+#[schemars(rename = "Approvers")]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum ApproversText {
+    /// Groups whose members may approve. One of them has to.
+    Groups(GroupNames),
+    /// Groups, and the number of members who have to approve.
+    Counted(CountedApprovers),
+}
+
+/// Number of members of groups who have to approve.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct CountedApprovers {
+    /// Groups whose members may approve.
+    group: GroupNames,
+    /// Number of members who have to approve. The user whose code makes the call is none of them if it is more than 1.
+    #[schemars(range(min = 1, max = 5))]
+    count: Option<u32>,
+}
+
+/// Names of groups.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum GroupNames {
+    /// Single group.
+    One(String),
+    /// List of groups.
+    Several(Vec<String>),
 }
 
 /// Decision about a tool call.

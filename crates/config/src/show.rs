@@ -1,7 +1,7 @@
 //! Renders settings as a list, for people.
 
 use crate::expand::is_reference;
-use crate::keys::{KEYS, Kind, PROVIDER_KEYS, PROVIDERS, SERVERS, TOOLS};
+use crate::keys::{APPROVERS, KEYS, Kind, PROVIDER_KEYS, PROVIDERS, SERVERS, TOOLS};
 use crate::mask::{MASK, masked, masked_address, masked_arguments};
 use crate::{Loaded, McpServer, Origin, Provider, WITHOUT_EFFECT};
 use coracle_types::Secret;
@@ -31,7 +31,7 @@ impl Loaded {
             let origin = origin.cloned().unwrap_or_default();
             rows.push(SettingRow { key, value: value.to_string(), origin, has_effect });
         };
-        for key in KEYS.iter().filter(|key| ![TOOLS, PROVIDERS].contains(&key.path)) {
+        for key in KEYS.iter().filter(|key| ![TOOLS, APPROVERS, PROVIDERS].contains(&key.path)) {
             let value = settings.pointer(&format!("/{}", key.path.replace('.', "/"))).unwrap_or(&Value::Null);
             let value = match (key.kind, value) {
                 (Kind::Secret, Value::String(_)) => json!(MASK),
@@ -44,6 +44,11 @@ impl Loaded {
             let key = format!("{TOOLS}.{pattern}");
             let origin = self.origins.get(&key);
             row(key, &json!(decision), origin);
+        }
+        for (pattern, approvers) in &self.settings.policy.approvers {
+            let key = format!("{APPROVERS}.{pattern}");
+            let origin = self.origins.get(&key);
+            row(key, &json!(approvers), origin);
         }
         for (name, provider) in &self.settings.agent.providers {
             let key = format!("{PROVIDERS}.{name}");

@@ -6,7 +6,7 @@ use crate::host_calls::{HostCallError, refused};
 use crate::json;
 use crate::request::Request;
 use coracle_audit::{AuditError, AuditLog, Entry, Event, Verdict};
-use coracle_policy::{Answer, Grant, Question, Reason, Refusal};
+use coracle_policy::{Answer, Grant, GroupAnswer, Question, Reason, Refusal};
 use coracle_types::{Execution, ExecutionId, PlanId, ServerName, ToolCall, UserId};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -75,6 +75,7 @@ impl Audit {
             Grant::Once => ("person_once", None),
             Grant::Session => ("person_session", None),
             Grant::Always => ("person_always", None),
+            Grant::Group(_) => ("group", None),
         };
         let appended = async {
             let event = call.decided(log, Some(arguments), Verdict::Allow, reason, rule).await?;
@@ -254,11 +255,24 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
+    /// Who has approved is in records of their own.
+    pub(crate) fn answered_by_group(mut self, answer: &GroupAnswer) {
+        self.answer = match answer {
+            GroupAnswer::Approved(_) => "group",
+            GroupAnswer::Refused => "refused",
+            GroupAnswer::Nobody => "nobody",
+            GroupAnswer::TimedOut => "timed_out",
+            GroupAnswer::TooMany => "too_many",
+        };
+    }
+
     pub(crate) fn answered(mut self, answer: Answer) {
         self.answer = match answer {
             Answer::Once => "once",
             Answer::Session => "session",
+            Answer::SessionSameArguments => "session_same_arguments",
             Answer::Always => "always",
+            Answer::AlwaysSameArguments => "always_same_arguments",
             Answer::Refuse => "refused",
             Answer::Nobody => "nobody",
             Answer::TimedOut => "timed_out",

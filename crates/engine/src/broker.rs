@@ -365,7 +365,8 @@ impl Broker {
             doubt,
         };
         let (approver, audit, number) = (self.caller.approver.as_ref(), &self.caller.audit, current.line.number());
-        let asking = Asking::new(approver, &self.clock, &self.listener, audit, number);
+        let privacy = self.caller.privacy.as_ref();
+        let asking = Asking::new(approver, &self.clock, &self.listener, audit, number, &arguments, privacy);
         let decided = match &current.foreseen {
             Some(foreseen) => self.toolbox.approvals().decide(question, foreseen).await,
             None => self.toolbox.approvals().decide(question, &asking).await,

@@ -63,7 +63,7 @@ pub use memory::MemoryStore;
 pub use migrations::schema_version;
 pub use owner::Owner;
 pub use plans::{KEPT_PLANS, MAX_PLAN_BYTES, PlanRecord, Plans};
-pub use records::{ExecutionRecord, ListedTools, Shape, ToolDecision};
+pub use records::{ExecutionRecord, ListedTools, MAX_ARGUMENT_DECISIONS, Shape, ToolDecision};
 pub use runs::{
     ConversationRecord, ItemPage, ItemRecord, ItemsOf, NewItem, NewRun, NewStep, Progress, RunCall, RunEnd, RunRecord,
     RunState, Runs, StepEnd, StepKind, StepRecord,

@@ -14,6 +14,8 @@ pub(crate) const MIGRATIONS: &[(i64, &str, &str)] = &[
     (10, "token use", include_str!("../migrations/0010_token_use.sql")),
     (11, "vault values", include_str!("../migrations/0011_vault_values.sql")),
     (12, "plans", include_str!("../migrations/0012_plans.sql")),
+    (13, "argument decisions", include_str!("../migrations/0013_argument_decisions.sql")),
+    (14, "group approvals", include_str!("../migrations/0014_group_approvals.sql")),
 ];
 
 /// The newest schema version that this version supports.

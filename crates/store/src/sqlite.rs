@@ -4,6 +4,7 @@ mod accounts;
 mod approvals;
 mod artifacts;
 mod conversations;
+mod decisions;
 mod durable;
 mod erase;
 mod fault;

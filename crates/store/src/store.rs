@@ -56,10 +56,11 @@ pub trait Store:
     /// All shapes of a server, sorted by tool name.
     async fn shapes(&self, owner: &Owner, server: &ServerName) -> Result<Vec<(String, Shape)>, StoreError>;
 
-    /// Stores a user's decision about a tool.
+    /// Stores a user's decision about a tool. It replaces all earlier ones about the tool. One that is bound to arguments
+    /// replaces only that about the same arguments; the newest [`crate::MAX_ARGUMENT_DECISIONS`] of these are kept.
     async fn remember(&self, user: &UserId, decision: &ToolDecision) -> Result<(), StoreError>;
 
-    /// A user's decision about a tool.
+    /// A user's decision about all calls of a tool.
     async fn decision(
         &self,
         user: &UserId,
@@ -67,11 +68,28 @@ pub trait Store:
         tool: &str,
     ) -> Result<Option<ToolDecision>, StoreError>;
 
-    /// All decisions of a user, by server and tool.
+    /// All decisions of a user about a tool: that about all calls first, then by the digest of the arguments.
+    async fn decisions_about(
+        &self,
+        user: &UserId,
+        server: &ServerName,
+        tool: &str,
+    ) -> Result<Vec<ToolDecision>, StoreError>;
+
+    /// All decisions of a user, by server and tool, and then as in [`Store::decisions_about`].
     async fn decisions(&self, user: &UserId) -> Result<Vec<ToolDecision>, StoreError>;
 
-    /// Deletes a decision. Returns whether there was one.
+    /// Deletes all decisions about a tool. Returns whether there was one.
     async fn forget(&self, user: &UserId, server: &ServerName, tool: &str) -> Result<bool, StoreError>;
+
+    /// Deletes the decision that is bound to the arguments with this digest. Returns whether there was one.
+    async fn forget_arguments(
+        &self,
+        user: &UserId,
+        server: &ServerName,
+        tool: &str,
+        arguments: &str,
+    ) -> Result<bool, StoreError>;
 
     /// Deletes the tools, shapes, decisions and sign-ins (see [`sign_in_secret`]) of a server for every owner, because
     /// it is no longer configured, and a later server with its name is a different one. Other secrets stay.

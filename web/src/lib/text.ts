@@ -175,12 +175,19 @@ export const text = {
 
   approval: {
     title: (server: string, tool: string) => `Allow ${server} · ${tool}?`,
+    titleFor: (server: string, tool: string, user: string) => `Allow ${server} · ${tool} for ${user}?`,
+    group: (number: number, group: string, by: string[]) =>
+      `Needs ${number} of ${group}: ${by.length} given${by.length ? ` (${by.join(', ')})` : ''}.`,
+    others: 'You cannot approve this call yourself.',
+    given: 'You have approved this call. It waits for others.',
+    giveUp: 'Give up',
     arguments: 'Arguments',
     destructive: 'This tool can delete or overwrite data.',
     readOnly: 'This tool only reads, according to its server.',
     once: 'Allow once',
     session: 'Allow for this session',
     always: 'Always allow',
+    same: 'Allow later calls with these arguments only',
     refuse: 'Refuse',
     allowed: 'Allowed.',
     refused: 'Refused.',

@@ -198,11 +198,39 @@ fn play_as_admin(scenario: &str) {
     run(scenario, &tools, &model, &site, &link);
 }
 
+/// Plays a scenario on a server whose users ann, bob and carla are a group, two of whom approve calls. Dave is in no group.
+fn play_with_approvers(scenario: &str) {
+    let Some(tools) = tools() else { return };
+    let model = Playing::new(library());
+    let policy = json!({
+        "groups": {"finance": ["ann", "bob", "carla"]},
+        "approvers": {"shop.cancel_order": {"group": "finance", "count": 2}},
+    });
+    let (site, link) = site_with(&model, &["bob", "carla", "dave"], &format!("policy: {policy}\n"));
+    run(scenario, &tools, &model, &site, &link);
+    let audit = site.run(&["audit", "show", "--json"]);
+    let given: Vec<Value> = audit
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .filter(|record: &Value| record["kind"] == "approval.given")
+        .collect();
+    let told: Vec<_> = given.iter().map(|record| (&record["user"], &record["caller"], &record["answer"])).collect();
+    let (ann, bob, carla, once, refuse) =
+        (&json!("ann"), &json!("bob"), &json!("carla"), &json!("once"), &json!("refuse"));
+    assert_eq!(told, [(bob, ann, once), (carla, ann, once), (carla, ann, refuse)]);
+    assert!(given.iter().all(|record| record["credential"] == "session" && record["groups"] == json!(["finance"])));
+}
+
 /// A server with an admin and another user, and the sign-in link of the admin.
 fn site_with_users(model: &Playing) -> (Site, String) {
+    site_with(model, &["bob"], "")
+}
+
+/// A server with the admin ann and other users, and the sign-in link of the admin.
+fn site_with(model: &Playing, users: &[&str], more: &str) -> (Site, String) {
     let limit = "  daily_tokens: 100000\n";
-    let settings = format!("{}{limit}mcpServers: {}\n", model.settings("chat"), json!({"shop": shop()}));
-    let site = Site::with_settings(As::current(), &["bob"], &settings);
+    let settings = format!("{}{limit}mcpServers: {}\n{more}", model.settings("chat"), json!({"shop": shop()}));
+    let site = Site::with_settings(As::current(), users, &settings);
     let said = site.run(&["users", "add", "ann", "--admin"]);
     let (_, token) = said.trim().split_once("/sign-in/").unwrap();
     let link = format!("http://{}/sign-in/{token}", site.address());
@@ -302,6 +330,11 @@ fn runs_are_stopped_and_calls_approved() {
 #[test]
 fn plans_are_ticked_and_run() {
     play("plan.mjs");
+}
+
+#[test]
+fn a_group_approves_calls() {
+    play_with_approvers("approvers.mjs");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::host_calls::{ARRIVAL, HostCallError, TOOL};
 use crate::json;
 use crate::plans::{Effect, Planner, Read, ToolEffect};
 use async_trait::async_trait;
-use coracle_policy::{Answer, Approver, Question, ToolNames, definition_digest};
+use coracle_policy::{Answer, Approver, GroupAnswer, GroupApprover, Question, ToolNames, definition_digest};
 use coracle_types::{Decision, ServerName, Tool};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -31,6 +31,12 @@ impl Approver for Foreseen {
     async fn ask(&self, _: Question) -> Answer {
         self.asked.store(true, Ordering::Relaxed);
         Answer::Once
+    }
+
+    /// Members are asked when the plan runs, not while it is made.
+    async fn ask_group(&self, question: Question, _: &dyn GroupApprover) -> GroupAnswer {
+        self.asked.store(true, Ordering::Relaxed);
+        question.quorum.map_or(GroupAnswer::Nobody, |quorum| GroupAnswer::Approved(quorum.members))
     }
 }
 

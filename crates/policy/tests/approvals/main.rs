@@ -4,8 +4,10 @@
 
 mod approvers;
 mod doubts;
+mod groups;
 mod remembered;
 mod restrictions;
+mod same_arguments;
 mod waiting;
 
 use coracle_policy::{Approvals, Approver, Call, Doubt, Grant, Policy, Refusal, Rule, Rules, ToolNames};

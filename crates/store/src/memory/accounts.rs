@@ -149,6 +149,11 @@ impl Accounts for MemoryStore {
             }
             state.plans.insert(to.clone(), plans);
         }
+        for record in state.approvals.values_mut().flatten() {
+            if record.caller.as_ref() == Some(from) {
+                record.caller = Some(to.clone());
+            }
+        }
         rekey(&mut state.tokens, |user| user == from, |user| *user = to.clone());
         rekey(&mut state.artifacts, |user| user == from, |user| *user = to.clone());
         drop(state);

@@ -380,6 +380,7 @@ const RENAMES: &[&str] = &[
     "UPDATE api_keys SET user_id = ?2 WHERE user_id = ?1",
     "UPDATE approvals SET user_id = ?2 WHERE user_id = ?1",
     "UPDATE decisions SET user_id = ?2 WHERE user_id = ?1",
+    "UPDATE approvals SET caller = ?2 WHERE caller = ?1",
     "UPDATE executions SET user_id = ?2 WHERE user_id = ?1",
     "UPDATE sessions SET user_id = ?2 WHERE user_id = ?1",
     "UPDATE tasks SET user_id = ?2 WHERE user_id = ?1",

@@ -54,6 +54,7 @@ macro_rules! contract {
 contract!(
     approvals::approvals_are_returned_as_they_were_added,
     approvals::approvals_of_users_are_separate,
+    approvals::approvals_name_the_user_whose_call_it_was,
     approvals::only_the_newest_approvals_are_kept,
     approvals::an_approval_that_is_too_large_changes_nothing,
     artifacts::the_same_name_again_is_a_new_version,
@@ -83,6 +84,8 @@ contract!(
     shapes::names_that_cannot_be_keys_are_rejected,
     decisions::a_decision_is_remembered_and_forgotten,
     decisions::decisions_of_users_are_separate,
+    decisions::a_decision_can_be_bound_to_arguments,
+    decisions::the_oldest_decision_about_arguments_is_forgotten,
     decisions::a_removed_server_is_forgotten_for_all_users,
     secrets::a_secret_is_returned_and_deleted,
     secrets::derived_keys_stay_the_same_and_differ_by_purpose,
