@@ -111,7 +111,7 @@ export const text = {
     compacted: 'Earlier messages were shortened to fit into the context of the model.',
     missing: 'This conversation does not exist, or is not yours.',
     copyAnswer: 'Copy answer',
-    retry: 'Try again in a branch',
+    retry: 'Another answer, in a branch',
     image: 'Image in the message',
   },
 

@@ -60,7 +60,7 @@ await related.getByRole('link', { name: '[script:echo] alpha (2)' }).waitFor();
 
 // Another answer to a message: a branch that ends with it. The original stays.
 const entries = () => texts(page.locator('.user > p, .answer'));
-await page.locator('.answer', { hasText: 'beta' }).getByRole('button', { name: 'Try again in a branch' }).press('Enter');
+await page.locator('.answer', { hasText: 'beta' }).getByRole('button', { name: 'Another answer, in a branch' }).press('Enter');
 await related.getByText('Branch of').waitFor();
 await ended(page);
 const retried = page.url();

@@ -7,7 +7,7 @@ await page.goto(link);
 await page.getByRole('button', { name: 'Sign in' }).click();
 await page.getByRole('heading', { name: 'No model is configured' }).waitFor();
 const key = page.getByLabel('API key', { exact: true });
-await page.getByLabel('Provider', { exact: true }).selectOption('lab');
+await page.getByRole('combobox', { name: 'Provider' }).selectOption('lab');
 await checked(page, 'no-model');
 assert.equal(await page.getByRole('button', { name: 'Send', exact: true }).isDisabled(), true);
 await key.fill('wrong');

@@ -44,7 +44,7 @@ struct ProviderView {
 /// List of model providers
 #[derive(Debug, Serialize, ToSchema)]
 struct Providers {
-    /// Whether users can set keys of their own
+    /// Whether the current user can set keys of their own
     personal_keys: bool,
     /// Providers by name: those that are configured and, if users can set keys of their own, those that a key is enough
     /// for
