@@ -255,8 +255,8 @@ fn routes(app: &App, cors_origins: &CorsOrigins) -> Router<App> {
     }
     if app.parts.has(Part::Api) {
         for_programs = for_programs
-            .merge(api::router(required(KeyScope::Api), &app.agent, &app.rate))
-            .merge(v1::router(required(KeyScope::Api), &app.agent, &app.rate))
+            .merge(api::router(required(KeyScope::Api), &app.user_models, &app.rate))
+            .merge(v1::router(required(KeyScope::Api), &app.user_models, &app.rate))
             .merge(legacy_skills::router().layer(requires(KeyScope::Api)));
     }
     if let Some(cors) = cors_origins.layer() {

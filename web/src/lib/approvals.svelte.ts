@@ -9,6 +9,8 @@ export type Decision = 'once' | 'session' | 'session_same_arguments' | 'always' 
 
 /** Time between two looks, in milliseconds. A stream would take one of the few connections of the browser. */
 const INTERVAL = 15_000;
+/** Hidden tabs, whose title says that a call waits, look at every so many of these times. */
+const HIDDEN_EACH = 4;
 
 class Approvals {
   open = $state.raw<Approval[]>([]);
@@ -17,10 +19,12 @@ class Approvals {
   /** IDs of questions that the view asks itself. */
   here = $state.raw<ReadonlySet<string>>(new Set());
 
-  /** Looks for open questions now and from time to time, while the page is visible. */
+  /** Looks for open questions now and from time to time, less often while the page is hidden. */
   watch(): () => void {
+    let skipped = 0;
     const look = (): void => {
-      if (!document.hidden) void this.look();
+      skipped = document.hidden ? (skipped + 1) % HIDDEN_EACH : 0;
+      if (skipped === 0) void this.look();
     };
     look();
     const timer = setInterval(look, INTERVAL);

@@ -30,6 +30,12 @@ from servers.shop import list_orders
 print(len(list_orders()['orders']))
 ";
 
+/// Prints more than a model gets.
+const FLOODS: &str = "\
+for number in range(20_000):
+    print('row', number)
+";
+
 /// Prints without end.
 const RUNS: &str = "\
 import time
@@ -129,6 +135,7 @@ fn library() -> Library {
         .with("computes", Script::new(computes).says("Compute"))
         .with("fails", Script::new(fails).says("Fail"))
         .with("runs", Script::new([vec![code(RUNS)], vec![Step::text("Over.")]]).says("Run for ever"))
+        .with("floods", Script::new([vec![code(FLOODS)], vec![Step::text("Printed.")]]).says("Print a lot"))
         .with("hostile", Script::new(hostile).says("Show hostile output"))
         .with("steps", Script::new(steps).says("Work in steps"))
         .with("waves", Script::new([waves]).says("Explain the waves"))
@@ -350,6 +357,27 @@ fn edited_messages_start_branches() {
 #[test]
 fn conversations_are_exported_and_forked() {
     play("export.mjs");
+}
+
+#[test]
+fn code_is_run_again_and_all_of_its_output_shown() {
+    play("rerun.mjs");
+}
+
+#[test]
+fn what_one_device_starts_appears_on_another() {
+    play("devices.mjs");
+}
+
+#[test]
+fn a_first_key_can_be_entered() {
+    let Some(tools) = tools() else { return };
+    let model = Playing::new(Library { key: Some("the-right-key".to_owned()), ..library() });
+    let settings = format!("agent: {{ providers: {{ lab: {{ url: '{}/v1', api: chat }} }} }}\n", model.address());
+    let site = Site::with_settings(As::current(), &[], &settings);
+    let said = site.said_until("/sign-in/");
+    let link = said.split_whitespace().find(|word| word.contains("/sign-in/")).unwrap();
+    run("first-key.mjs", &tools, &model, &site, link);
 }
 
 #[test]
