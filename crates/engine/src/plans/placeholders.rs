@@ -16,6 +16,8 @@ const STEP: u64 = 1_000;
 const RANGE: u64 = STEP * MAX_PLACES as u64;
 /// Numbers are above this, and below 2^53, which is exact in every language.
 const FLOOR: u64 = 4_000_000_000_000_000;
+/// Length of a fragment of a placeholder that is recognised.
+const FRAGMENT: usize = 6;
 /// Number of possible ranges.
 const RANGES: u64 = 400_000_000;
 
@@ -156,7 +158,8 @@ impl Placeholders {
     /// The placeholder that a number is, if any.
     fn number(&self, number: &Number) -> Result<Option<&Place>, String> {
         let whole = number.as_u64().or_else(|| {
-            let float = number.as_f64()?;
+            // The opposite of a number is recognised, and is no placeholder.
+            let float = number.as_f64()?.abs();
             (float.fract() == 0.0 && float >= 0.0 && float < 9_007_199_254_740_992.0).then_some(float as u64)
         });
         let Some(distance) = whole.and_then(|whole| whole.checked_sub(self.base)).filter(|distance| *distance < RANGE)
@@ -164,7 +167,8 @@ impl Placeholders {
             return Ok(None);
         };
         let place = usize::try_from(distance / STEP).ok().and_then(|index| self.places.get(index));
-        match place.filter(|place| distance % STEP == 0 && !place.is_text) {
+        let is_negative = number.as_f64().is_some_and(|float| float < 0.0);
+        match place.filter(|place| distance % STEP == 0 && !place.is_text && !is_negative) {
             Some(place) => Ok(Some(place)),
             None => Err("it calculates with a number that does not exist yet".to_owned()),
         }
@@ -215,7 +219,11 @@ impl Placeholders {
             let start = from + found;
             let digits: usize = text.get(start..)?.bytes().take_while(u8::is_ascii_digit).count();
             let (before, after) = (text.get(..start)?, text.get(start + digits..)?);
-            let is_apart = !before.ends_with(|c: char| c.is_ascii_digit() || matches!(c, '.' | ',' | '-'))
+            // A hyphen after a word is no sign.
+            let is_signed =
+                before.strip_suffix('-').is_some_and(|word| !word.ends_with(|c: char| c.is_alphanumeric() || c == '_'));
+            let is_apart = !is_signed
+                && !before.ends_with(|c: char| c.is_ascii_digit() || matches!(c, '.' | ','))
                 && !(after.starts_with(['.', ',', 'e', 'E'])
                     && after.as_bytes().get(1).is_some_and(u8::is_ascii_digit));
             let number: Option<Number> = text.get(start..start + digits)?.parse::<u64>().ok().map(Number::from);
@@ -245,8 +253,9 @@ impl Placeholders {
         let lower = text.to_lowercase();
         let reversed: String = self.nonce.chars().rev().collect();
         let (digits, prefix): (String, _) = (text.chars().filter(char::is_ascii_digit).collect(), self.prefix());
-        let halves = [&self.nonce, &reversed].into_iter().flat_map(|nonce| [nonce.get(..8), nonce.get(8..)]);
-        halves.flatten().any(|half| lower.contains(half)) || digits.contains(&prefix)
+        let nonces = [&self.nonce, &reversed].into_iter();
+        let mut fragments = nonces.flat_map(|nonce| (0..nonce.len()).filter_map(|at| nonce.get(at..at + FRAGMENT)));
+        fragments.any(|fragment| lower.contains(fragment)) || digits.contains(&prefix)
     }
 
     /// Refuses an object or a list of a result that is passed on as it is: the real one may have more in it.
@@ -343,6 +352,8 @@ mod tests {
             json!({ "a": &id[..20] }),
             json!({ "a": &id[18..] }),
             json!({ "a": number + 1 }),
+            json!({ "a": -(number as i64) }),
+            json!({ "a": format!("-{number}") }),
             json!({ "a": format!("{number}.00") }),
             json!({ "a": format!("cost {cost}") }),
             json!({ "a": grouped }),

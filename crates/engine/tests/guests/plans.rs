@@ -215,7 +215,7 @@ async fn a_plan_of_code_that_fails_is_not_kept() {
         let run = guest.run().await;
         guest.say(json!({ "type": "call", "id": 1, "method": "tool", "params": to_bank("pay", "x") })).await;
         guest.hear().await;
-        let error = json!({ "code": "exception", "message": "KeyError: 'id'", "traceback": null, "hint": null });
+        let error = json!({ "code": "exception", "message": "KeyError: 'id'", "traceback": "", "hint": null });
         guest
             .say(json!({ "type": "done", "id": run, "ok": false, "exit_code": 1, "result": null, "error": error }))
             .await;
