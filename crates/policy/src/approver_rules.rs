@@ -129,8 +129,10 @@ impl ApproverRules {
     pub fn about(&self, names: &ToolNames) -> Option<(Quorum, &ApproverLine)> {
         let about: Vec<&(Pattern, ApproverLine)> =
             self.lines.iter().filter(|(pattern, _)| pattern.matches(names, Decision::Ask).is_some()).collect();
-        let narrowest =
-            about.iter().filter(|(pattern, _)| !about.iter().any(|(other, _)| other.is_more_specific_than(pattern)));
+        let is_narrowest = |(pattern, _): &&(Pattern, ApproverLine)| {
+            !about.iter().any(|(other, _)| other.is_more_specific_than(pattern))
+        };
+        let narrowest = about.iter().copied().filter(is_narrowest);
         let (_, line) =
             narrowest.max_by_key(|(_, line)| (!line.rule.groups.is_empty(), line.rule.count, &line.pattern))?;
         if line.rule.groups.is_empty() {
