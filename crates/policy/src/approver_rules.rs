@@ -1,7 +1,7 @@
 //! Groups of people who must approve calls in place of the person whose code makes them.
 
 use crate::names::ToolNames;
-use crate::{Groups, Pattern, PatternError, Reason};
+use crate::{Groups, Pattern, PatternError};
 use coracle_types::{Decision, UserId};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -124,20 +124,21 @@ impl ApproverRules {
         Ok(Self { lines: checked.collect::<Result<_, _>>()?, groups })
     }
 
-    /// The people who must approve calls of the tool with these names, and the reason. The narrowest pattern decides, and of
+    /// The people who must approve calls of the tool with these names, and the line that says so. The narrowest pattern decides, and of
     /// equally narrow ones that with the most approvals.
-    pub fn about(&self, names: &ToolNames) -> Option<(Quorum, Reason)> {
+    pub fn about(&self, names: &ToolNames) -> Option<(Quorum, &ApproverLine)> {
         let about: Vec<&(Pattern, ApproverLine)> =
             self.lines.iter().filter(|(pattern, _)| pattern.matches(names, Decision::Ask).is_some()).collect();
-        let narrowest =
-            about.iter().filter(|(pattern, _)| !about.iter().any(|(other, _)| other.is_more_specific_than(pattern)));
+        let is_narrowest = |(pattern, _): &&(Pattern, ApproverLine)| {
+            !about.iter().any(|(other, _)| other.is_more_specific_than(pattern))
+        };
+        let narrowest = about.iter().copied().filter(is_narrowest);
         let (_, line) =
             narrowest.max_by_key(|(_, line)| (!line.rule.groups.is_empty(), line.rule.count, &line.pattern))?;
         if line.rule.groups.is_empty() {
             return None;
         }
-        let reason = Reason::Rule { pattern: line.pattern.clone(), origin: line.origin.clone() };
-        Some((self.quorum(&line.rule), reason))
+        Some((self.quorum(&line.rule), line))
     }
 
     /// The people of a rule, which may come from elsewhere.

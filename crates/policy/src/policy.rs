@@ -63,9 +63,10 @@ impl Policy {
         if verdict.decision == Decision::Deny {
             return verdict;
         }
-        if let Some((quorum, reason)) = self.rules.approvers().about(names) {
+        if let Some((quorum, line)) = self.rules.approvers().about(names) {
             if verdict.decision == Decision::Allow {
-                (verdict.decision, verdict.reason) = (Decision::Ask, reason);
+                verdict.decision = Decision::Ask;
+                verdict.reason = Reason::Rule { pattern: line.pattern.clone(), origin: line.origin.clone() };
             }
             verdict.quorum = Some(quorum);
         }
