@@ -18,6 +18,7 @@ mod faults;
 mod hostile_models;
 mod isolation;
 mod killed_runs;
+mod leaks;
 mod listening;
 mod live_settings;
 mod local_models;
