@@ -35,10 +35,10 @@ pub(super) async fn agent(
         Err(_) if !own.is_empty() => format!("keys of {} from the page", own.join(", ")),
         Err(_) => "no agent.default_model".to_owned(),
     };
-    let key = if !has_users {
-        format!("key in {}", variables::home()?.join(local_key::FILE).display())
-    } else {
+    let key = if has_users {
         "with an API key: coracle users keys".to_owned()
+    } else {
+        format!("key in {}", variables::home()?.join(local_key::FILE).display())
     };
     let mut lines = vec![format!("agent     http://{address}/v1 ({model}; {key})")];
     lines.extend(local.descriptions().into_iter().map(|line| format!("models    {line} (found on this machine)")));

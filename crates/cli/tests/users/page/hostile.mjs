@@ -240,7 +240,8 @@ for (const [content, ...expected] of [
       done();
     }, 20);
   });
-  await victim.close();
+  // A page that leaves while another one is rendered in advance may never say that it is closed. The browser ends soon.
+  victim.close().catch(() => {});
 }
 assert.ok(loud.heard.includes('connection'));
 assert.deepEqual(takeComplaints(), []);
