@@ -63,11 +63,9 @@ impl Refusal {
             Self::Denied { .. } => "denied_by_policy",
             Self::Remembered => "denied_for_good",
             Self::Refused => "denied_by_person",
-            Self::NobodyToAsk { .. } => "denied_unasked",
             Self::InDoubt { doubt, .. } => doubt.code(),
-            Self::TimedOut { .. } => "denied_unanswered",
-            Self::NoQuorum { problem: NoQuorum::TimedOut, .. } => "denied_unanswered",
-            Self::NoQuorum { .. } => "denied_unasked",
+            Self::TimedOut { .. } | Self::NoQuorum { problem: NoQuorum::TimedOut, .. } => "denied_unanswered",
+            Self::NobodyToAsk { .. } | Self::NoQuorum { .. } => "denied_unasked",
             Self::TooManyQuestions => "denied_too_many",
         }
     }

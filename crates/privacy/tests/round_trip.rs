@@ -1,7 +1,5 @@
 //! Random JSON comes back exactly, whatever is in it, and what was found is not in what is between.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use coracle_privacy::{Detector, DetectorSettings, Vaults};
 use coracle_store::MemoryStore;
 use coracle_types::UserId;

@@ -21,7 +21,9 @@ const TRANSFORMATIONS: [(&str, Transform); 27] = [
         (0..3).fold(value.to_owned(), |text, _| Value::from(text).to_string())
     }),
     ("escaped as in Python, HTML or CSV", |value| value.replace('\'', "&#39;").replace('"', "\"\"")),
-    ("encoded for a URL", |value| value.bytes().map(|byte| format!("%{byte:02X}")).collect()),
+    ("encoded for a URL", |value| {
+        format!("%{}", value.bytes().map(|byte| hex::encode_upper([byte])).collect::<Vec<_>>().join("%"))
+    }),
     ("encoded for a form (`+` for spaces)", |value| value.replace('@', "%40").replace(' ', "+")),
     ("base64, also for URLs", |value| STANDARD.encode(value)),
     ("base64 of a longer text", |value| URL_SAFE_NO_PAD.encode(format!("from {value} to you"))),
@@ -94,7 +96,7 @@ async fn is_caught(vault: &UserVault, text: &str) -> bool {
 async fn the_documentation_lists_what_is_recognized() {
     let mut table = "| a value that was found once |".to_owned();
     table.extend(VALUES.map(|(kind, ..)| format!(" {kind} |")));
-    table += &format!("\n|---|{}\n", "---|".repeat(VALUES.len()));
+    writeln!(table, "\n|---|{}", "---|".repeat(VALUES.len())).unwrap();
     for (name, transform) in TRANSFORMATIONS {
         write!(table, "| {name} |").unwrap();
         for (_, key, value) in VALUES {

@@ -88,9 +88,15 @@ pub(crate) struct Approved {
 #[derive(Debug)]
 pub(crate) enum Answered {
     /// The question has ended.
-    Ended(ApprovalRecord),
+    Ended(Box<ApprovalRecord>),
     /// More members of the group have to approve.
     Open(OpenQuestion),
+}
+
+impl Answered {
+    fn ended(record: ApprovalRecord) -> Self {
+        Self::Ended(Box::new(record))
+    }
 }
 
 /// The answer of a person to an open question.
@@ -235,7 +241,7 @@ impl OpenQuestions {
         let answered = tokio::spawn(async move {
             match &asked.question.quorum {
                 Some(quorum) => groups::answer(&shared, &asked, quorum, by, answer).await,
-                None => shared.answer(&asked, &by, answer).await.map(Answered::Ended),
+                None => shared.answer(&asked, &by, answer).await.map(Answered::ended),
             }
         });
         // The task does not panic; if it is gone, so is the server.

@@ -274,8 +274,9 @@ impl Run<'_> {
         let filled = self.content.placeholders.fill(&effect.arguments, &mut |place, used| {
             let value = results.get(&place.effect).and_then(|result| result.pointer(&place.path));
             match (value, used) {
-                (Some(value), Use::Whole) => Ok(value.clone()),
-                (Some(value @ (Value::String(_) | Value::Number(_))), Use::Part) => Ok(value.clone()),
+                (Some(value), Use::Whole) | (Some(value @ (Value::String(_) | Value::Number(_))), Use::Part) => {
+                    Ok(value.clone())
+                }
                 _ => Err(format!("the result of effect {} has nothing fitting at {:?}", place.effect, place.path)),
             }
         });
@@ -288,7 +289,7 @@ impl Run<'_> {
             self.progress.outcomes.remove(&number);
             refuse("not_logged", format!("the call was not made, because its beginning could not be recorded: {why}"))
         })?;
-        let params = call(&effect.server, &effect.tool, arguments);
+        let params = call(&effect.server, &effect.tool, &arguments);
         let wire = self.calls.call(TOOL.to_owned(), params).await?;
         Ok(wire.get("value").cloned().unwrap_or_default())
     }
@@ -352,7 +353,7 @@ impl Run<'_> {
 
     async fn read_again(&self, read: &Read) -> Option<String> {
         // Answers that vary are asked for, too: rules about the flow of data depend on what was read.
-        let answer = self.calls.call(TOOL.to_owned(), call(&read.server, &read.tool, read.arguments.clone())).await;
+        let answer = self.calls.call(TOOL.to_owned(), call(&read.server, &read.tool, &read.arguments)).await;
         let (server, tool) = (&read.server, &read.tool);
         let before = read.answer.as_ref()?;
         (answer_digest(answer.as_ref()) != *before).then(|| format!("{server}.{tool} gives another answer"))
@@ -385,7 +386,7 @@ impl Run<'_> {
     }
 }
 
-fn call(server: &ServerName, tool: &str, arguments: Map<String, Value>) -> Map<String, Value> {
+fn call(server: &ServerName, tool: &str, arguments: &Map<String, Value>) -> Map<String, Value> {
     let params = json!({ "server": server.as_str(), "tool": tool, "arguments": arguments });
     params.as_object().cloned().unwrap_or_default()
 }

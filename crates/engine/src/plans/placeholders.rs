@@ -160,7 +160,7 @@ impl Placeholders {
         let whole = number.as_u64().or_else(|| {
             // The opposite of a number is recognised, and is no placeholder.
             let float = number.as_f64()?.abs();
-            (float.fract() == 0.0 && float >= 0.0 && float < 9_007_199_254_740_992.0).then_some(float as u64)
+            (float.fract() == 0.0 && (0.0..9_007_199_254_740_992.0).contains(&float)).then_some(float as u64)
         });
         let Some(distance) = whole.and_then(|whole| whole.checked_sub(self.base)).filter(|distance| *distance < RANGE)
         else {
@@ -222,10 +222,10 @@ impl Placeholders {
             // A hyphen after a word is no sign.
             let is_signed =
                 before.strip_suffix('-').is_some_and(|word| !word.ends_with(|c: char| c.is_alphanumeric() || c == '_'));
-            let is_apart = !is_signed
-                && !before.ends_with(|c: char| c.is_ascii_digit() || matches!(c, '.' | ','))
-                && !(after.starts_with(['.', ',', 'e', 'E'])
-                    && after.as_bytes().get(1).is_some_and(u8::is_ascii_digit));
+            let follows = before.ends_with(|c: char| c.is_ascii_digit() || matches!(c, '.' | ','));
+            let has_digits = after.as_bytes().get(1).is_some_and(u8::is_ascii_digit);
+            let goes_on = has_digits && after.starts_with(['.', ',', 'e', 'E']);
+            let is_apart = !is_signed && !follows && !goes_on;
             let number: Option<Number> = text.get(start..start + digits)?.parse::<u64>().ok().map(Number::from);
             let place = number.and_then(|number| self.number(&number).ok().flatten());
             if let Some(place) = place.filter(|place| is_apart && place.is_integer) {
@@ -301,7 +301,7 @@ mod tests {
         (placeholders, texts.0, texts.1, texts.2)
     }
 
-    fn object(value: Value) -> Map<String, Value> {
+    fn object(value: &Value) -> Map<String, Value> {
         value.as_object().unwrap().clone()
     }
 
@@ -320,13 +320,13 @@ mod tests {
         let arguments = json!({
             "id": id, "deep": [{ "n": number }, 1], "cost": cost, "text": format!("#{number} ({id}), {id}-{number}."),
         });
-        let uses = placeholders.uses(&object(arguments.clone())).unwrap();
+        let uses = placeholders.uses(&object(&arguments)).unwrap();
         assert_eq!(uses.into_iter().collect::<Vec<_>>(), [1, 2]);
         let expected = json!({
             "id": "a1", "deep": [{ "n": 7 }, 1], "cost": 1.5, "text": "#7 (a1), a1-7.",
         });
         assert_eq!(real(&placeholders, &arguments), Ok(expected));
-        let shown = placeholders.shown(&object(json!({ "id": id, "text": format!("see {id}") })));
+        let shown = placeholders.shown(&object(&json!({ "id": id, "text": format!("see {id}") })));
         let expected = json!({ "id": { "$result": 1, "path": "/id" }, "text": "see ⟨result of 1: /id⟩" });
         assert_eq!(Value::Object(shown), expected);
         let stored: Placeholders = serde_json::from_value(serde_json::to_value(&placeholders).unwrap()).unwrap();
@@ -337,7 +337,7 @@ mod tests {
     fn what_has_no_placeholder_stays_as_it_is() {
         let (placeholders, ..) = planned();
         let arguments = json!({ "a": [1, -2, 2.5, null, true, "planned_1_", "9007199254740993"], "b": { "c": "é" } });
-        assert!(placeholders.uses(&object(arguments.clone())).unwrap().is_empty());
+        assert!(placeholders.uses(&object(&arguments)).unwrap().is_empty());
         assert_eq!(real(&placeholders, &arguments), Ok(arguments));
     }
 
@@ -352,16 +352,16 @@ mod tests {
             json!({ "a": &id[..20] }),
             json!({ "a": &id[18..] }),
             json!({ "a": number + 1 }),
-            json!({ "a": -(number as i64) }),
+            json!({ "a": -number.cast_signed() }),
             json!({ "a": format!("-{number}") }),
             json!({ "a": format!("{number}.00") }),
             json!({ "a": format!("cost {cost}") }),
             json!({ "a": grouped }),
             json!({ "a": { id.clone(): 1 } }),
         ] {
-            assert!(placeholders.uses(&object(changed.clone())).is_err(), "{changed}");
+            assert!(placeholders.uses(&object(&changed)).is_err(), "{changed}");
         }
-        assert!(placeholders.uses(&object(json!({ "a": id, "b": number }))).is_ok(), "the control");
+        assert!(placeholders.uses(&object(&json!({ "a": id, "b": number }))).is_ok(), "the control");
     }
 
     #[test]
@@ -372,10 +372,10 @@ mod tests {
         let by = json!({ "name": name, "bot": true });
         placeholders.sampled(1, json!({ "id": id, "by": by, "tags": [tag] }));
         for whole in [&by, &json!([tag])] {
-            assert!(placeholders.uses(&object(json!({ "a": whole }))).is_err(), "{whole}");
+            assert!(placeholders.uses(&object(&json!({ "a": whole }))).is_err(), "{whole}");
         }
         for part in [json!({ "a": { "name": name } }), json!({ "a": [id] }), json!({ "name": name, "bot": true })] {
-            assert!(placeholders.uses(&object(part.clone())).is_ok(), "{part}");
+            assert!(placeholders.uses(&object(&part)).is_ok(), "{part}");
         }
     }
 }

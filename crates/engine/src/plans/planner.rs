@@ -43,7 +43,7 @@ pub(crate) struct Collected {
 
 impl State {
     fn charge(&mut self, arguments: &Map<String, Value>, preview: Option<&Value>) -> Result<(), HostCallError> {
-        let bytes = CALL_BYTES + json::length(arguments) + preview.map_or(0, |preview| json::length(preview));
+        let bytes = CALL_BYTES + json::length(arguments) + preview.map_or(0, json::length);
         self.bytes = self.bytes.saturating_add(bytes);
         if self.bytes > MAX_BYTES {
             let message =

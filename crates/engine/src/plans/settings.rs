@@ -95,6 +95,6 @@ impl PlanSettings {
         let schema = tool.input_schema.object();
         let properties = schema.get("properties")?;
         let is_switch = |name: &&str| properties.get(name).is_some_and(|argument| argument["type"] == "boolean");
-        PREVIEW_ARGUMENTS.into_iter().find(|name| is_switch(&name))
+        PREVIEW_ARGUMENTS.into_iter().find(|name| is_switch(name))
     }
 }

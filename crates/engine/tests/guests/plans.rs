@@ -291,7 +291,7 @@ async fn changes_of_files_are_part_of_the_plan() {
         .iter()
         .map(|effect| match &effect.action {
             PlannedAction::File { path, change, .. } => (path.clone(), change.as_str()),
-            other => panic!("{other:?}"),
+            other @ PlannedAction::Call { .. } => panic!("{other:?}"),
         })
         .collect();
     let expected = [("changed", "changed"), ("folder/new", "created"), ("link", "created"), ("deleted", "deleted")];

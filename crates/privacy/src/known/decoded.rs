@@ -98,7 +98,7 @@ const ONES: u64 = 0x0101_0101_0101;
 /// What the counts lack to 16 when there are enough characters.
 const LACKING: u64 = {
     let (base64, hexadecimal) = (16 - LEAST_BASE64 as u64, 16 - LEAST_HEX as u64);
-    base64 * 0x0101_0101 | hexadecimal * 0x0101_0000_0000
+    (base64 * 0x0101_0101) | (hexadecimal * 0x0101_0000_0000)
 };
 const BASE64_COUNTS: u64 = 0xffff_ffff;
 

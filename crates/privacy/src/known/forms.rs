@@ -1,5 +1,7 @@
 //! The forms in which a value is searched in a text.
 
+use std::fmt::Write as _;
+
 /// A number of at least this many digits is also found without its separators.
 const PLAIN_DIGITS: usize = 7;
 
@@ -59,7 +61,12 @@ fn utf16_escape(c: char) -> String {
     if c.is_ascii() {
         return json(c.encode_utf8(&mut [0; 4]));
     }
-    c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect()
+    let mut escape = String::new();
+    for unit in c.encode_utf16(&mut [0; 2]) {
+        // Writing to a `String` cannot fail.
+        let _ = write!(escape, "\\u{unit:04x}");
+    }
+    escape
 }
 
 fn python_escape(c: char) -> String {

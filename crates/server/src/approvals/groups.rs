@@ -79,7 +79,7 @@ pub(super) async fn answer(
     };
     shared.people.by(&by.by).record(given).await.map_err(AnswerError::NotRecorded)?;
     if is_refusal {
-        return shared.end(asked, ApprovalOutcome::Refuse, &[by], GroupAnswer::Refused).await.map(Answered::Ended);
+        return shared.end(asked, ApprovalOutcome::Refuse, &[by], GroupAnswer::Refused).await.map(Answered::ended);
     }
     let approved = shared.approve(asked, by).ok_or(AnswerError::NotOpen)?;
     let open = shared.still_valid(asked, quorum, approved).await?;
@@ -88,7 +88,7 @@ pub(super) async fn answer(
         return Ok(Answered::Open(open));
     }
     let approved = GroupAnswer::Approved(people);
-    shared.end(asked, ApprovalOutcome::Once, &open.approved, approved).await.map(Answered::Ended)
+    shared.end(asked, ApprovalOutcome::Once, &open.approved, approved).await.map(Answered::ended)
 }
 
 impl Shared {

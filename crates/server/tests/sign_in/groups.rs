@@ -48,7 +48,7 @@ async fn one_member_approves_the_call_of_somebody_else() {
     assert_eq!((&of_ann["approvers"], &of_kim["approvers"]), (&approvers(false), &approvers(true)));
     assert!(of_kim["reason"].as_str().unwrap().ends_with("; a member of finance must approve it"), "{of_kim:#}");
     assert!(of_kim["arguments"].as_str().unwrap().contains("disk") && of_kim["allow_line"].is_null());
-    assert_eq!(questions(&lab, &lee, 1).await, [of_kim.clone()]);
+    assert_eq!(questions(&lab, &lee, 1).await, std::slice::from_ref(&of_kim));
 
     // The caller cannot approve, and is told why.
     let (status, error) = decide(&lab, &ann, &of_ann, "once").await;

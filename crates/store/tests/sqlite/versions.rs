@@ -137,6 +137,8 @@ async fn a_renamed_user_leaves_no_row_behind() {
 
 #[tokio::test]
 async fn earlier_decisions_are_about_all_arguments() {
+    type Row = (String, String, String, String, String, String, i64);
+
     let mut database = sqlx::SqliteConnection::connect("sqlite::memory:").await.unwrap();
     let (first, bound) =
         (include_str!("../../migrations/0001_first.sql"), include_str!("../../migrations/0013_argument_decisions.sql"));
@@ -144,7 +146,6 @@ async fn earlier_decisions_are_about_all_arguments() {
     let insert = "INSERT INTO decisions VALUES ('ann', 'git', 'log', 'd', 'deny', 7)";
     sqlx::raw_sql(insert).execute(&mut database).await.unwrap();
     sqlx::raw_sql(bound).execute(&mut database).await.unwrap();
-    type Row = (String, String, String, String, String, String, i64);
     let rows: Vec<Row> =
         sqlx::query_as("SELECT user_id, server, tool, arguments, definition, decision, decided_at FROM decisions")
             .fetch_all(&mut database)

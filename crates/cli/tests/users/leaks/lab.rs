@@ -139,24 +139,18 @@ impl Lab {
             let more = json!({ "progressToken": "p", "io.modelcontextprotocol/logLevel": "debug" });
             client.mcp_text(method, params, &more).unwrap()
         };
-        let text = self.asked(batch, language, profile, ask);
+        let text = Self::asked(batch, language, profile, ask);
         Told { by: format!("MCP over HTTP, {profile}, {language}"), text }
     }
 
     /// The same over standard input and output.
     pub(crate) fn over_stdio(&self, batch: &Batch, language: &str, profile: &str) -> Told {
         let mut client = StdioClient::start(&self.site, profile);
-        let text = self.asked(batch, language, profile, |method, params| client.ask(method, params));
+        let text = Self::asked(batch, language, profile, |method, params| client.ask(method, params));
         Told { by: format!("MCP over stdio, {profile}, {language}"), text }
     }
 
-    fn asked(
-        &self,
-        batch: &Batch,
-        language: &str,
-        profile: &str,
-        mut ask: impl FnMut(&str, Value) -> String,
-    ) -> String {
+    fn asked(batch: &Batch, language: &str, profile: &str, mut ask: impl FnMut(&str, Value) -> String) -> String {
         let call = |name: &str, arguments: Value| json!({ "name": name, "arguments": arguments });
         if profile == "direct" {
             return direct(batch, ask);

@@ -65,13 +65,6 @@ fn keyed(rng: &mut Rng) -> Planted {
     Planted { key, text: make(rng), is_plain: false }
 }
 
-/// A value of each kind.
-pub(crate) fn each(rng: &mut Rng) -> Vec<Planted> {
-    let plain = PLAIN.map(|(key, make)| Planted { key, text: make(rng), is_plain: true });
-    let keyed = KEYED.map(|(key, make)| Planted { key, text: make(rng), is_plain: false });
-    plain.into_iter().chain(keyed).collect()
-}
-
 pub(crate) fn digits(rng: &mut Rng, count: usize) -> String {
     let first = char::from(b'1' + rng.u8(..9));
     std::iter::once(first).chain((1..count).map(|_| char::from(b'0' + rng.u8(..10)))).collect()
@@ -92,9 +85,12 @@ fn hexadecimal(rng: &mut Rng, count: usize) -> String {
 /// A name that nobody has: syllables.
 pub(crate) fn name(rng: &mut Rng) -> String {
     let consonants = ["b", "d", "f", "g", "k", "l", "m", "n", "r", "s", "t", "v", "z", "br", "kr", "st"];
-    let mut name: String = (0..rng.usize(3..5))
-        .map(|_| format!("{}{}", consonants[rng.usize(..consonants.len())], ["a", "e", "i", "o", "u"][rng.usize(..5)]))
-        .collect();
+    let vowels = ["a", "e", "i", "o", "u"];
+    let mut name = String::new();
+    for _ in 0..rng.usize(3..5) {
+        name.push_str(consonants[rng.usize(..consonants.len())]);
+        name.push_str(vowels[rng.usize(..vowels.len())]);
+    }
     // No word of a language ends like this.
     name.push_str(["x", "zk", "qu"][rng.usize(..3)]);
     name[..1].make_ascii_uppercase();

@@ -253,7 +253,7 @@ async fn answer(
     }
     let answered = app.questions.answer(&caller.user, &id, body.decision.into(), &caller.credential()).await;
     match answered {
-        Ok(Answered::Ended(record)) => Ok(Json(record.into())),
+        Ok(Answered::Ended(record)) => Ok(Json((*record).into())),
         Ok(Answered::Open(open)) => Ok(Json(ApprovalView::of(&open, &caller.user))),
         Err(error @ AnswerError::NotAnApprover { .. }) => {
             Err(ApiError::forbidden("not_an_approver", error.to_string()))
