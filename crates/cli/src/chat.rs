@@ -200,6 +200,7 @@ impl Chat {
             items: self.items.clone(),
             selected: self.selected.clone(),
             cancel: cancel.clone(),
+            conversation: Place::conversation(conversation.id()),
             journal: Some(journal),
             progress: Progress::new(true, self.shows_work),
         });

@@ -4,6 +4,8 @@ use coracle_types::MAX_CALL_BYTES;
 
 /// The sections whose entries have names that the user chooses.
 pub(crate) const TOOLS: &str = "policy.tools";
+/// The list of rules about the flow of data.
+pub(crate) const FLOWS: &str = "policy.flows";
 /// See [`TOOLS`].
 pub(crate) const SERVERS: &str = "mcpServers";
 /// See [`TOOLS`].
@@ -49,6 +51,8 @@ pub(crate) enum Kind {
     TextMap,
     /// Decisions by pattern.
     Decisions,
+    /// A list of strings, each with a place of its own. Weaker sources add to it.
+    Rules,
     /// Model providers by name.
     Providers,
 }
@@ -93,8 +97,10 @@ const CLEANUP_MODES: &[(&str, &str)] = &[("off", "off"), ("dry_run", "dry_run"),
 const AUDIT_SYNC: &[(&str, &str)] = &[("interval", "interval"), ("always", "always")];
 /// Where personal data is replaced by tokens.
 const PRIVACY_MODES: &[(&str, &str)] = &[("off", "off"), ("model", "model"), ("strict", "strict")];
+/// Decisions about private and untrusted data together.
+const TRIFECTA: &[(&str, &str)] = &[("ask", "ask"), ("deny", "deny"), ("off", "off")];
 /// Labels of servers.
-const LABELS: &[(&str, &str)] = &[("private", "private")];
+const LABELS: &[(&str, &str)] = &[("private", "private"), ("untrusted", "untrusted"), ("exfil", "exfil")];
 
 /// A limit in bytes on one call.
 const BYTES: Kind = Kind::Whole(1024, MAX_CALL_BYTES);
@@ -137,7 +143,10 @@ pub(crate) const KEYS: &[Key] = &[
     also("guardrails.max_execution_time", Kind::Seconds, &["GUARDRAILS_MAX_EXECUTION_TIME"]),
     also("guardrails.max_memory_mb", Kind::Whole(32, 1 << 20), &["GUARDRAILS_MAX_MEMORY_MB"]),
     key(TOOLS, Kind::Decisions),
+    key(FLOWS, Kind::Rules),
+    key("policy.trifecta", Kind::Choice(TRIFECTA)),
     key("policy.approval_seconds", Kind::Whole(1, 86_400)),
+    key("policy.guess_labels", Kind::Truth),
     key("privacy.mode", Kind::Choice(PRIVACY_MODES)),
     key("privacy.restore_to_model", Kind::Truth),
     key("privacy.keep_days", Kind::Whole(1, 36_500)),

@@ -52,6 +52,6 @@ pub use servers::{ServerFault, ServerProblem};
 pub use settings::{
     Agent, Api, Artifacts, Audit, AuditSync, AzureOpenAi, Calls, CleanupMode, CodeFences, ConnectionType, Embedder,
     Execution, ExecutionLimits, Guardrails, History, Log, McpServer, Microsandbox, Oidc, Policy, Privacy, PrivacyKinds,
-    Provider, SandboxType, Search, Server, Settings, Workspaces, WorkspacesCleanup,
+    Provider, SandboxType, Search, Server, Settings, Trifecta, Workspaces, WorkspacesCleanup,
 };
 pub use show::SettingRow;

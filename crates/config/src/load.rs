@@ -4,7 +4,7 @@ use crate::dotenv::DotEnv;
 use crate::earlier;
 use crate::environment::{self, CONFIG_VARIABLE, HOME_VARIABLE};
 use crate::gather::{Flag, Gathered};
-use crate::keys::{KEYS, PROVIDERS, SERVERS, TOOLS};
+use crate::keys::{FLOWS, KEYS, PROVIDERS, SERVERS, TOOLS};
 use crate::problem::{ConfigError, Problem, Reason, Warning};
 use crate::provider_names::{AZURE, needs_url};
 use crate::providers;
@@ -85,8 +85,8 @@ pub enum Way {
 pub struct Loaded {
     /// The settings.
     pub settings: Settings,
-    /// The origins of values, by key. A key without an origin has its default. Entries of `policy.tools` and
-    /// `mcpServers` have separate origins: `policy.tools.PATTERN`, `mcpServers.NAME`. So have the keys of entries of
+    /// The origins of values, by key. A key without an origin has its default. Entries of `policy.tools`, `policy.flows`
+    /// and `mcpServers` have separate origins: `policy.tools.PATTERN`, `policy.flows[NUMBER]`, `mcpServers.NAME`. So have the keys of entries of
     /// `agent.providers`: `agent.providers.NAME.KEY`, or `agent.providers.NAME` if the entry is empty.
     pub origins: BTreeMap<String, Origin>,
     /// The settings file, if there is one.
@@ -251,6 +251,10 @@ fn assemble(gathered: &Gathered, problems: &mut Vec<Problem>) -> (Settings, BTre
         origins.insert(format!("{TOOLS}.{pattern}"), origin.clone());
     }
     insert(&mut root, TOOLS, Value::Object(tools));
+    for (number, (_, origin)) in gathered.flows.iter().enumerate() {
+        origins.insert(format!("{FLOWS}[{number}]"), origin.clone());
+    }
+    insert(&mut root, FLOWS, gathered.flows.iter().map(|(rule, _)| Value::from(rule.as_str())).collect());
     let mut providers = Map::new();
     for (name, provider) in &gathered.providers {
         let fields = provider.fields.iter().map(|(field, found)| ((*field).to_owned(), found.value.clone()));

@@ -140,7 +140,7 @@ fn from_scalar(kind: Kind, text: &str, style: Style, base: &Base) -> Result<Valu
             let chosen = choices.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
             chosen.map(|(_, meaning)| Value::String((*meaning).to_owned())).ok_or_else(|| not_one_of(text, choices))
         }
-        Kind::Choices(_) | Kind::Texts | Kind::TextMap | Kind::Decisions | Kind::Providers => {
+        Kind::Choices(_) | Kind::Texts | Kind::TextMap | Kind::Decisions | Kind::Rules | Kind::Providers => {
             Err(wrong_type(kind, found))
         }
     }
@@ -212,6 +212,7 @@ pub(crate) fn wrong_type(kind: Kind, found: &str) -> Reason {
         Kind::Texts => "a list of strings".to_owned(),
         Kind::TextOrTexts => "a string or a list of strings".to_owned(),
         Kind::TextMap => "a map of strings".to_owned(),
+        Kind::Rules => "a list of rules".to_owned(),
         Kind::Decisions => "a map of patterns to allow, ask or deny".to_owned(),
         Kind::Providers => "a map of model providers".to_owned(),
     };

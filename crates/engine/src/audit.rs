@@ -10,6 +10,7 @@ use coracle_policy::{Answer, Grant, Question, Reason, Refusal};
 use coracle_types::{Execution, ExecutionId, ServerName, ToolCall, UserId};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -77,7 +78,7 @@ impl Audit {
             Grant::Always => ("person_always", None),
         };
         let appended = async {
-            let event = call.decided(log, Some(arguments), Verdict::Allow, reason, rule).await?;
+            let event = call.decided(log, Some(arguments), Verdict::Allow, reason, (rule, Vec::new())).await?;
             log.append(Entry::of(call.user, event)).await
         };
         appended.await.map_err(|error| unavailable(&error))
@@ -86,18 +87,23 @@ impl Audit {
     /// Records that a call is denied.
     pub(crate) async fn denied(&self, call: CallOf<'_>, arguments: &Map<String, Value>, refusal: &Refusal) {
         let rule = match refusal {
-            Refusal::Denied { reason, .. } => reason_of(reason).1,
-            _ => None,
+            Refusal::Denied { reason, .. } => (reason_of(reason).1, Vec::new()),
+            Refusal::Flow { verdict }
+            | Refusal::NobodyToAsk { reason: Reason::Flow(verdict), .. }
+            | Refusal::TimedOut { reason: Reason::Flow(verdict), .. } => {
+                (Some(verdict.rule.clone()), verdict.sources.iter().cloned().collect())
+            }
+            _ => (None, Vec::new()),
         };
         self.deny(call, Some(arguments), refusal.code(), rule).await;
     }
 
     /// Records that the rules deny a call, before its arguments were looked at.
     pub(crate) async fn denied_early(&self, call: CallOf<'_>, error: &HostCallError) {
-        self.deny(call, None, &error.code, None).await;
+        self.deny(call, None, &error.code, (None, Vec::new())).await;
     }
 
-    async fn deny(&self, call: CallOf<'_>, arguments: Option<&Map<String, Value>>, code: &str, rule: Option<String>) {
+    async fn deny(&self, call: CallOf<'_>, arguments: Option<&Map<String, Value>>, code: &str, rule: Decisive) {
         let Some(log) = self.log() else { return };
         match call.decided(log, arguments, Verdict::Deny, code, rule).await {
             Ok(event) => log.append_later(Entry::of(call.user, event)),
@@ -107,12 +113,15 @@ impl Audit {
 
     /// Records that a person is asked.
     pub(crate) fn asked(&self, number: u64, question: &Question) -> Asked {
+        let sources: BTreeSet<&ServerName> = question.flow.iter().flat_map(|verdict| &verdict.sources).collect();
         let asked = Event::ApprovalAsked {
             execution: question.execution.clone(),
             number,
             question: question.id.to_string(),
             server: question.server.clone(),
             tool: question.tool.clone(),
+            rules: question.flow.iter().map(|verdict| verdict.rule.clone()).collect(),
+            sources: sources.into_iter().cloned().collect(),
         };
         self.later(&question.user, asked);
         let (user, execution) = (question.user.clone(), question.execution.clone());
@@ -131,10 +140,14 @@ fn unavailable(error: &AuditError) -> HostCallError {
 fn reason_of(reason: &Reason) -> (&'static str, Option<String>) {
     match reason {
         Reason::Rule { pattern, .. } => ("rule", Some(pattern.clone())),
+        Reason::Flow(verdict) => ("flow", Some(verdict.rule.clone())),
         Reason::Wish => ("wish", None),
         Reason::Default { .. } => ("default", None),
     }
 }
+
+/// The rule that decided, and the servers that the data came from if it is a flow rule.
+type Decisive = (Option<String>, Vec<ServerName>);
 
 /// A call that is decided about.
 #[derive(Clone, Copy)]
@@ -154,7 +167,7 @@ impl CallOf<'_> {
         arguments: Option<&Map<String, Value>>,
         decision: Verdict,
         reason: &str,
-        rule: Option<String>,
+        (rule, sources): Decisive,
     ) -> Result<Event, AuditError> {
         let digest = match arguments {
             None => String::new(),
@@ -181,6 +194,7 @@ impl CallOf<'_> {
             decision,
             reason: reason.to_owned(),
             rule,
+            sources,
         })
     }
 }

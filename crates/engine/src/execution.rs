@@ -23,11 +23,12 @@ use crate::request::{CallLogging, Request};
 use crate::run::{Context, Ran, run};
 use crate::sandboxes::Sandboxes;
 use crate::sessions::{Checkpoints, Live, Sessions};
+use crate::sources::{SourceTracker, TrackedWorkspace, workspace_place};
 use crate::tools::{CallsOf, Tools};
 use crate::under_way::{Open, UnderWay, stopped};
 use crate::verdict::Ending;
 use crate::workspace::Workspaces;
-use coracle_store::{ExecutionRecord, Store, StoreError, TaskState};
+use coracle_store::{ExecutionRecord, Place, Store, StoreError, TaskState};
 use coracle_types::{Artifact, ErrorCode, Event, Execution, ExecutionId, Failure, OutputStream, UserId};
 use facts::{Log, assemble, nothing_ran};
 use refusals::{
@@ -36,7 +37,7 @@ use refusals::{
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -130,6 +131,7 @@ impl Executor {
         let (running, unavailable) = self.parts.tools.audit().began(&request, &facts.id).await;
         facts.warnings.extend(unavailable.map(|error| not_audited(&error)));
         facts.tools = self.parts.tools.known(&request).await;
+        facts.sources = self.sources(&request, &facts.id, &workspace).await;
         let ran = match &request.session {
             None => self.run_fresh(&request, &workspace, &mut capture, &mut facts).await,
             Some(_) => self.run_in_session(&request, &workspace, &mut capture, &mut facts).await,
@@ -148,7 +150,11 @@ impl Executor {
             (ran, output) = Box::pin(for_model.protect_output(ran, output)).await;
             Box::pin(tell_output(&output, &request)).await;
         }
+        let sources = facts.sources.take();
         let mut execution = self.finished(facts, &request, ran, &output, &workspace);
+        if let Some((sources, began)) = sources {
+            Box::pin(self.parts.tools.settle(&sources, began)).await;
+        }
         if let Some(for_model) = &for_model {
             Box::pin(for_model.protect(&mut execution)).await;
         }
@@ -201,6 +207,24 @@ impl Executor {
             drop((turn, copying));
         });
         (execution, output)
+    }
+
+    /// The servers that code has read from, which is about to run now.
+    async fn sources(
+        &self,
+        request: &Request,
+        id: &ExecutionId,
+        workspace: &Path,
+    ) -> Option<(Arc<SourceTracker>, SystemTime)> {
+        // The user's own folder has its name only if it is not another one.
+        let own = request.workspace.as_ref().map(|_| self.parts.workspaces.of(&request.user).folder());
+        let place = match own {
+            None => Place::workspace(None),
+            Some(own) => workspace_place(workspace, &own),
+        };
+        let tracked = TrackedWorkspace { folder: workspace.to_owned(), place, has_log: request.session.is_some() };
+        let began = SystemTime::now();
+        Some((self.parts.tools.track(request, id, tracked).await?, began))
     }
 
     /// What protects the answer to a request, if it goes to a model.
@@ -437,9 +461,11 @@ impl Executor {
     fn calls(&self, request: &Request, facts: &Facts) -> Arc<dyn HostCalls> {
         let task = facts.task.as_ref().map(|task| task.place.clone());
         let checkpoints = Checkpoints::new(Arc::clone(&self.parts.sessions), task, Arc::clone(&request.calls));
-        let Facts { id, clock, ledger, tools, log, for_model, .. } = facts;
+        let Facts { id, clock, ledger, tools, log, for_model, sources, .. } = facts;
+        let sources = sources.as_ref().map(|(sources, _)| sources);
         let log = log.as_ref().map(Log::calls);
-        let calls_of = CallsOf { execution: id, clock, ledger, log: log.as_ref(), for_model: for_model.as_ref() };
+        let for_model = for_model.as_ref();
+        let calls_of = CallsOf { execution: id, clock, ledger, log: log.as_ref(), for_model, sources };
         let calls = self.parts.tools.answering(request, calls_of, tools.inventory.as_ref(), Arc::new(checkpoints));
         match &facts.tape {
             Some(tape) => tape.around(calls),

@@ -6,6 +6,7 @@ use crate::call_log::CallLog;
 use crate::host_calls::{HostCallError, HostCalls, NoCalls};
 use coracle_guardrails::Access;
 use coracle_policy::{Approver, NobodyToAsk};
+use coracle_store::Place;
 use coracle_types::{Event, Language, Limits, ServerName, SessionId, UserId};
 use coracle_upstream::CallContext;
 use serde_json::{Map, Value};
@@ -34,6 +35,8 @@ pub struct Request {
     /// Session that it runs in, if any: an id, or a name, which creates a session if the user has none of that name. `new`
     /// creates one without a name.
     pub session: Option<SessionId>,
+    /// Conversation or client that gets the answer: later requests may use its data.
+    pub conversation: Option<Place>,
     /// Short description of the task, for the log.
     pub description: Option<String>,
     /// Folder to use as the workspace instead of the user's own.
@@ -69,6 +72,7 @@ impl Request {
             code: code.into(),
             vars: Map::new(),
             session: None,
+            conversation: None,
             description: None,
             workspace: None,
             limits: Limits::default(),
@@ -106,6 +110,8 @@ pub struct DirectCall {
     pub user: UserId,
     /// Session that an approval for a session counts for.
     pub session: Option<SessionId>,
+    /// Conversation or client that gets the answer: later requests may use its data.
+    pub conversation: Option<Place>,
     /// Server of the tool.
     pub server: ServerName,
     /// Name of the tool on the wire.

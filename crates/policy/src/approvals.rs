@@ -1,8 +1,10 @@
+mod flows;
+
 use crate::call::Call;
 use crate::definition::definition_digest;
 use crate::grants::{Grants, Span};
 use crate::restrictions::Restrictions;
-use crate::{Answer, Approver, Doubt, Policy, Question, Reason, Refusal, Verdict};
+use crate::{Answer, Approver, Doubt, Flows, Policy, Question, Reason, Refusal, Verdict};
 use coracle_store::{Store, StoreError, ToolDecision};
 use coracle_types::{Decision, ExecutionId, ServerName, SessionId, Tool, UserId};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -28,6 +30,8 @@ pub struct Approvals {
     /// Replaced as a whole.
     policy: RwLock<Arc<Policy>>,
     store: Arc<dyn Store>,
+    /// Replaced as a whole.
+    flows: RwLock<Arc<Flows>>,
     grants: Grants,
     restrictions: Restrictions,
     /// Counts answers that may settle other open questions.
@@ -40,6 +44,7 @@ impl Approvals {
         Self {
             policy: RwLock::new(Arc::new(policy)),
             store,
+            flows: RwLock::default(),
             grants: Grants::default(),
             restrictions: Restrictions::default(),
             answers: watch::Sender::new(0),
@@ -57,14 +62,32 @@ impl Approvals {
         self.tell_others();
     }
 
-    /// Decides whether the call may be made, and asks a person if necessary.
+    /// The rules about the flow of data.
+    pub fn flows(&self) -> Arc<Flows> {
+        Arc::clone(&self.flows.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Replaces the rules about the flow of data. Open questions that the new rules answer are withdrawn.
+    pub fn replace_flows(&self, flows: Flows) {
+        *self.flows.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(flows);
+        self.tell_others();
+    }
+
+    /// Decides whether the call may be made, and asks a person if necessary: whether this data may go there, and then
+    /// whether the tool may be called. The answer to one of these questions never settles the other.
+    pub async fn decide(&self, call: Call<'_>, approver: &dyn Approver) -> Result<Grant, Refusal> {
+        self.decide_flow(&call, approver).await?;
+        self.decide_tool(call, approver).await
+    }
+
+    /// Decides whether the tool may be called, and asks a person if necessary.
     ///
     /// Each call has its own question. The question is withdrawn if the tool is meanwhile allowed for the session or
     /// permanently, or if the future is dropped. A caller with a running clock can stop it in the approver.
     ///
     /// With a [`Doubt`] about the call, a person is asked unless the call is denied. The answer then counts for the
     /// call only: nothing is remembered.
-    pub async fn decide(&self, call: Call<'_>, approver: &dyn Approver) -> Result<Grant, Refusal> {
+    async fn decide_tool(&self, call: Call<'_>, approver: &dyn Approver) -> Result<Grant, Refusal> {
         let mut verdict = self.policy().decide(call.tool, call.names);
         match self.restriction(&call).await {
             Some(Decision::Deny) if verdict.decision != Decision::Deny => return Err(Refusal::Remembered),
@@ -138,7 +161,8 @@ impl Approvals {
 
     /// Forgets what a user has decided about a tool. Returns whether there was a decision.
     pub async fn forget(&self, user: &UserId, server: &ServerName, tool: &str) -> Result<bool, StoreError> {
-        let is_forgotten = self.store.forget(user, server, tool).await?;
+        let are_flows_forgotten = self.store.forget_flow_approvals(user, server, tool).await?;
+        let is_forgotten = self.store.forget(user, server, tool).await? || are_flows_forgotten;
         self.restrictions.forget(user);
         Ok(is_forgotten)
     }

@@ -17,7 +17,9 @@ mod call;
 mod configuration_line;
 mod definition;
 mod doubt;
+mod flow;
 mod grants;
+mod labels;
 mod names;
 mod pattern;
 mod policy;
@@ -32,6 +34,11 @@ pub use approver::{Answer, Approver, NobodyToAsk};
 pub use call::Call;
 pub use definition::definition_digest;
 pub use doubt::Doubt;
+pub use flow::{
+    Cargo, Concern, EndError, FlowDecision, FlowLine, FlowSyntax, FlowVerdict, Flows, FlowsError, KnownServers,
+    MAX_FLOW_RULES, Sink, Sources, TRIFECTA, Valuable,
+};
+pub use labels::{Guess, Labels, ServerLabels, guessed_from, guesses};
 pub use names::{Naming, Spellings, ToolNames};
 pub use pattern::{Match, Pattern, PatternError};
 pub use policy::{Policy, Reason, Verdict};

@@ -30,7 +30,7 @@ pub use agent_tools::FrontendTools;
 pub(crate) use code_request::CodeRequest;
 pub use definitions::{OfferedTool, names as tool_names, offered as offered_tools};
 pub(crate) use files::with_files;
-pub use frontend::{Frontend, FrontendOptions};
+pub use frontend::{Frontend, FrontendOptions, new_client};
 pub(crate) use held::HeldExecutions;
 pub use prompt::INSTRUCTIONS;
 pub use selection::SelectedTools;

@@ -4,6 +4,7 @@ mod artifacts;
 mod conversations;
 mod executions;
 mod journal;
+mod provenance;
 mod runs;
 mod token_use;
 mod token_vault;
@@ -44,6 +45,7 @@ struct State {
     approvals: BTreeMap<UserId, Vec<ApprovalRecord>>,
     tokens: BTreeMap<UserId, BTreeMap<Day, u64>>,
     vaults: token_vault::Vaults,
+    provenance: BTreeMap<UserId, provenance::Known>,
 }
 
 impl MemoryStore {
@@ -135,6 +137,7 @@ impl Store for MemoryStore {
         state.tools.retain(|(_, of), _| of != server);
         state.shapes.retain(|(_, of, _), _| of != server);
         state.decisions.retain(|(_, of, _), _| of != server);
+        state.provenance.values_mut().for_each(|known| known.forget_server(server));
         let sign_in = sign_in_secret(server);
         state.secrets.retain(|(_, name), _| *name != sign_in);
         Ok(())
@@ -158,6 +161,7 @@ impl Store for MemoryStore {
             state.approvals.remove(user);
             state.tokens.remove(user);
             state.vaults.remove(user);
+            state.provenance.remove(user);
         }
         self.log.lock().unwrap_or_else(PoisonError::into_inner).remove(user);
         self.all_runs().remove(user);

@@ -13,6 +13,7 @@ pub(crate) const MIGRATIONS: &[(i64, &str, &str)] = &[
     (9, "approvals", include_str!("../migrations/0009_approvals.sql")),
     (10, "token use", include_str!("../migrations/0010_token_use.sql")),
     (11, "vault values", include_str!("../migrations/0011_vault_values.sql")),
+    (12, "sources", include_str!("../migrations/0012_sources.sql")),
 ];
 
 /// The newest schema version that this version supports.

@@ -9,6 +9,7 @@ mod erase;
 mod fault;
 mod journal;
 mod life;
+mod provenance;
 mod readiness;
 mod rows;
 mod run_calls;

@@ -1,6 +1,6 @@
 use crate::{
     Accounts, ApprovalLog, Artifacts, Conversations, DerivedKey, ExecutionRecord, Journal, Kept, ListedTools, Owner,
-    Runs, Shape, StoreError, TokenUse, TokenVault, ToolDecision,
+    Provenance, Runs, Shape, StoreError, TokenUse, TokenVault, ToolDecision,
 };
 use async_trait::async_trait;
 use coracle_types::{ExecutionId, Secret, ServerName, UserId};
@@ -19,7 +19,18 @@ use std::fmt;
 /// - names of tools and secrets can be any text without `\0` that is not empty, and are compared byte by byte.
 #[async_trait]
 pub trait Store:
-    Accounts + ApprovalLog + Artifacts + Conversations + Journal + Runs + TokenUse + TokenVault + Send + Sync + fmt::Debug
+    Accounts
+    + ApprovalLog
+    + Artifacts
+    + Conversations
+    + Journal
+    + Provenance
+    + Runs
+    + TokenUse
+    + TokenVault
+    + Send
+    + Sync
+    + fmt::Debug
 {
     /// Stores the tools that a server has listed.
     async fn put_tools(&self, owner: &Owner, server: &ServerName, listed: &ListedTools) -> Result<(), StoreError>;
@@ -62,13 +73,13 @@ pub trait Store:
     /// Deletes a decision. Returns whether there was one.
     async fn forget(&self, user: &UserId, server: &ServerName, tool: &str) -> Result<bool, StoreError>;
 
-    /// Deletes the tools, shapes, decisions and sign-ins (see [`sign_in_secret`]) of a server for every owner, because
+    /// Deletes the tools, shapes, decisions, approvals of flows and sign-ins (see [`sign_in_secret`]) of a server for every owner, because
     /// it is no longer configured, and a later server with its name is a different one. Other secrets stay.
     async fn forget_server(&self, server: &ServerName) -> Result<(), StoreError>;
 
     /// Deletes a user and all data of the user: the account with its keys, sessions and links, decisions, tools and
     /// shapes of their servers, secrets, executions, the logs of sessions and approvals, conversations with their runs,
-    /// token counts, the vault, and the index of artifacts. A later user with
+    /// token counts, the vault, where data came from, approvals of flows, and the index of artifacts. A later user with
     /// this name starts with nothing. Returns whether there was an account.
     async fn delete_user(&self, user: &UserId) -> Result<bool, StoreError>;
 

@@ -4,5 +4,6 @@
 
 mod audit;
 mod bridge;
+mod flows;
 mod frontend;
 mod lab;

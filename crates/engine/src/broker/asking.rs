@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use coracle_policy::{Answer, Approver, Question, QuestionId};
 use coracle_types::{Event, Tool};
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
 
 /// Asks about one call.
 pub(super) struct Asking<'a> {
@@ -17,8 +17,8 @@ pub(super) struct Asking<'a> {
     audit: &'a Audit,
     /// Number of the call.
     number: u64,
-    /// The question that the listener knows of.
-    asked: OnceLock<QuestionId>,
+    /// The questions that the listener knows of: about the data, and about the tool.
+    asked: Mutex<Vec<QuestionId>>,
 }
 
 impl<'a> Asking<'a> {
@@ -29,12 +29,16 @@ impl<'a> Asking<'a> {
         audit: &'a Audit,
         number: u64,
     ) -> Self {
-        Self { approver, clock, listener, audit, number, asked: OnceLock::new() }
+        Self { approver, clock, listener, audit, number, asked: Mutex::default() }
     }
 
-    /// Reports the decision, if there was a question.
+    /// Reports the decision, if there were questions.
     pub(super) async fn decided(&self, allowed: bool) {
-        if let Some(question) = self.asked.get() {
+        let asked = std::mem::take(&mut *self.asked.lock().unwrap_or_else(PoisonError::into_inner));
+        let last = asked.len().saturating_sub(1);
+        for (place, question) in asked.into_iter().enumerate() {
+            // There is a next question only after a yes.
+            let allowed = allowed || place < last;
             self.listener.tell(Event::Answered { number: self.number, question: question.to_string(), allowed }).await;
         }
     }
@@ -60,7 +64,7 @@ impl Approver for Asking<'_> {
                 execution: question.execution.to_string(),
             };
             self.listener.tell(event).await;
-            let _ = self.asked.set(question.id.clone());
+            self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(question.id.clone());
         }
         let _pause: Pause = self.clock.pause();
         let answer = self.approver.ask(question).await;

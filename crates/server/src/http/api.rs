@@ -14,6 +14,7 @@ mod server_sign_ins;
 mod servers;
 mod sessions;
 mod skills;
+mod sources;
 #[cfg(test)]
 mod tests;
 mod tool_calls;
@@ -79,6 +80,7 @@ fn personal_routes() -> OpenApiRouter<App> {
         .merge(approvals::routes())
         .merge(conversations::routes())
         .merge(decisions::routes())
+        .merge(sources::routes())
         .merge(policy::routes())
         .merge(providers::routes())
         .merge(server_sign_ins::routes())

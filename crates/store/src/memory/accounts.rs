@@ -142,6 +142,7 @@ impl Accounts for MemoryStore {
             }
             state.approvals.insert(to.clone(), approvals);
         }
+        rekey(&mut state.provenance, |user| user == from, |user| *user = to.clone());
         rekey(&mut state.tokens, |user| user == from, |user| *user = to.clone());
         rekey(&mut state.artifacts, |user| user == from, |user| *user = to.clone());
         drop(state);

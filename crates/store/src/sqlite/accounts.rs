@@ -391,6 +391,12 @@ const RENAMES: &[&str] = &[
     "UPDATE items SET user_id = ?2 WHERE user_id = ?1",
     "UPDATE steps SET user_id = ?2 WHERE user_id = ?1",
     "UPDATE run_calls SET user_id = ?2 WHERE user_id = ?1",
+    "DELETE FROM sources WHERE user_id = ?2 AND user_id <> ?1",
+    "UPDATE sources SET user_id = ?2 WHERE user_id = ?1",
+    "DELETE FROM value_sources WHERE user_id = ?2 AND user_id <> ?1",
+    "UPDATE value_sources SET user_id = ?2 WHERE user_id = ?1",
+    "DELETE FROM flow_approvals WHERE user_id = ?2 AND user_id <> ?1",
+    "UPDATE flow_approvals SET user_id = ?2 WHERE user_id = ?1",
     "DELETE FROM token_use WHERE user_id = ?2 AND user_id <> ?1",
     "UPDATE token_use SET user_id = ?2 WHERE user_id = ?1",
 ];

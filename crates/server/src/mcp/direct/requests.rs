@@ -58,6 +58,7 @@ impl Frontend {
                 let call = DirectCall {
                     user: frontend.user(),
                     session: None,
+                    conversation: Some(frontend.client_place.clone()),
                     server: tool.server.clone(),
                     tool: tool.wire,
                     arguments,
