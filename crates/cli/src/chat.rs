@@ -15,6 +15,7 @@ use coracle_config::Loaded;
 use coracle_models::{Item, Part};
 use coracle_runs::KeptConversation;
 use coracle_server::SelectedTools;
+use coracle_store::Place;
 use coracle_types::{ConversationId, UserId};
 use input::{Input, Line};
 use std::path::Path;

@@ -27,6 +27,7 @@ use asking::Asking;
 use async_trait::async_trait;
 use coracle_guardrails::Access;
 use coracle_policy::{Approver, Call};
+use coracle_store::Place;
 use coracle_types::{Event, ExecutionId, MAX_CALL_BYTES, ServerName, SessionId, Tool, ToolHints, UserId};
 use coracle_upstream::{CallContext, ServerState, ServerStatus, UpstreamError};
 use serde_json::{Map, Value, json};
@@ -442,7 +443,7 @@ impl HostCalls for Broker {
             ABSENT => Ok(self.absent(&params)),
             SAVE_SKILL => {
                 if self.toolbox.approvals().flows().is_active() {
-                    self.caller.sources.saves_skill().await?;
+                    self.caller.sources.leaves_in(&Place::skills()).await?;
                 }
                 self.others.call(method, params).await
             }

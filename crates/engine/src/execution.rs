@@ -413,6 +413,12 @@ impl Executor {
         match live.artifacts.left(request.limits.artifacts_mb.saturating_mul(1_000_000)) {
             Ok(None) => {}
             Ok(Some(left)) => {
+                if let Some((sources, _)) = &facts.sources
+                    && let Err(error) = self.parts.tools.leaves_artifacts(sources).await
+                {
+                    facts.warnings.push(format!("artifacts were not kept: {}", error.message));
+                    return ran;
+                }
                 let session = facts.session.as_ref().map(|session| session.id.clone());
                 let author = Author { execution: facts.id.clone(), session };
                 let taken = self.parts.artifacts.take_over(&request.user, author, left).await;

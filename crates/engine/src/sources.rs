@@ -160,11 +160,11 @@ impl SourceTracker {
         Ok(sources)
     }
 
-    /// Notes that the code saves something for all later executions of the user.
-    pub(crate) async fn saves_skill(&self) -> Result<(), HostCallError> {
+    /// Notes that the code leaves something in a place that all of the user's code or clients can read.
+    pub(crate) async fn leaves_in(&self, place: &Place) -> Result<(), HostCallError> {
         let all = self.all().await?;
         let source = |(server, labels): (&ServerName, &BTreeSet<ServerLabel>)| PlacedSource {
-            place: Place::skills(),
+            place: place.clone(),
             server: server.clone(),
             labels: labels.clone(),
             execution: None,

@@ -4,7 +4,7 @@ use crate::audit::Audit;
 use crate::broker::{Broker, Caller};
 use crate::call_log::CallLog;
 use crate::clock::Clock;
-use crate::host_calls::{HostCalls, NoCalls};
+use crate::host_calls::{HostCallError, HostCalls, NoCalls};
 use crate::ids::new_execution_id;
 use crate::ledger::Ledger;
 use crate::privacy::{CurrentPrivacy, ForModel};
@@ -140,6 +140,14 @@ impl Tools {
             sources.begin().await;
         }
         Some(sources)
+    }
+
+    /// Whether code that leaves artifacts may tell of them: where their data came from must be noted before.
+    pub(crate) async fn leaves_artifacts(&self, sources: &SourceTracker) -> Result<(), HostCallError> {
+        match &self.toolbox {
+            Some(toolbox) if toolbox.approvals().flows().is_active() => sources.leaves_in(&Place::artifacts()).await,
+            _ => Ok(()),
+        }
     }
 
     /// Decides where the data of an execution is now that it has ended.

@@ -22,6 +22,7 @@ mod run;
 mod selection;
 mod shape;
 mod skills;
+mod sources;
 mod tasks;
 mod token_count;
 
@@ -271,6 +272,7 @@ impl ServerHandler for Frontend {
                 // What it returns is meant for the model, if it is allowed.
                 return frontend.call_own(request, context).await;
             }
+            frontend.carries(&request.name).await?;
             frontend.restored_names(&mut request).await?;
             let answer = frontend.call_own(request, context).await;
             return frontend.tool_result_for_model(answer).await;
@@ -352,6 +354,8 @@ impl ServerHandler for Frontend {
         request.uri = frontend.restored_name(request.uri).await?;
         let answer = if self.options.profile == Profile::Direct && !request.uri.starts_with("coracle://") {
             frontend.pass_on_resource(request, context).await
+        } else if let Err(error) = frontend.reads_own_resource().await {
+            Err(error)
         } else if request.uri.starts_with(skills::SCHEME) {
             skills::read(&frontend, &request.uri).await.map(Into::into)
         } else if request.uri.starts_with(files::SCHEME) {

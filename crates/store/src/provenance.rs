@@ -56,6 +56,11 @@ impl Place {
         Self("skills".to_owned())
     }
 
+    /// The artifacts of the user, which clients read.
+    pub fn artifacts() -> Self {
+        Self("artifacts".to_owned())
+    }
+
     /// The name, as in listings.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -66,11 +66,8 @@ impl fmt::Display for FlowVerdict {
 fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.collect();
     let more = names.len().saturating_sub(MAX_NAMED);
-    let mut text = names.iter().take(MAX_NAMED).copied().collect::<Vec<_>>().join(", ");
-    if more > 0 {
-        text.push_str(&format!(" and {more} more"));
-    }
-    text
+    let text = names.iter().take(MAX_NAMED).copied().collect::<Vec<_>>().join(", ");
+    if more > 0 { format!("{text} and {more} more") } else { text }
 }
 
 /// The verdicts that were found, by rule and decision.

@@ -101,6 +101,7 @@ impl Frontend {
         };
         let passed = plain(&context, resume(request.request_state, request.input_responses));
         let arguments = request.arguments.unwrap_or_default();
+        self.receives(&prompt.server).await?;
         let answer = self.upstream()?.get_prompt(&self.user(), &prompt.server, &prompt.wire, arguments, passed).await;
         let value = answer.map_err(|error| failed(&error))?;
         if is_input_required(&value) {
@@ -116,6 +117,7 @@ impl Frontend {
     ) -> Result<ReadResourceResponse, ErrorData> {
         let mut last = None;
         for server in self.holders(&request.uri).await {
+            self.receives(&server).await?;
             let resume = resume(request.request_state.clone(), request.input_responses.clone());
             let passed = plain(&context, resume);
             match self.upstream()?.read_resource(&self.user(), &server, &request.uri, passed).await {
@@ -155,6 +157,7 @@ impl Frontend {
         let mut last = None;
         for server in servers {
             let passed = plain(&context, None);
+            self.receives(&server).await?;
             match self.upstream()?.complete(&self.user(), &server, params.clone(), passed).await {
                 Ok(value) => return read(value, &server),
                 Err(error) => last = Some(failed(&error)),
