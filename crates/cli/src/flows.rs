@@ -45,7 +45,7 @@ pub(crate) fn flows(loaded: &Loaded) -> anyhow::Result<Flows> {
     let lines = policy.flows.iter().enumerate().map(line).collect();
     Flows::new(lines, trifecta, known, &kinds(loaded)).map_err(|error| {
         let hint = error.hint();
-        anyhow::Error::from(Mistake::new(anyhow::Error::from(error).context("policy.flows"), hint))
+        anyhow::Error::from(Mistake::new(format!("policy.flows: {error}"), hint))
     })
 }
 
