@@ -1,6 +1,6 @@
 //! What can be recorded. No field has room for arguments, code, output or secrets.
 
-use coracle_types::{Decision, ExecutionId, Language, ServerName, SessionId, UserId};
+use coracle_types::{Decision, ExecutionId, Language, PlanId, ServerName, SessionId, UserId};
 use serde::Serialize;
 
 /// Maximum number of characters of a name or text.
@@ -75,6 +75,18 @@ pub enum Event {
     /// A call was refused before it was decided: no such tool, or wrong arguments.
     #[serde(rename = "call.refused")]
     CallRefused { execution: ExecutionId, number: u64, code: String },
+    /// A call was not made, but is part of a plan.
+    #[serde(rename = "call.planned")]
+    CallPlanned { execution: ExecutionId, number: u64, server: String, tool: String },
+    /// A plan was made.
+    #[serde(rename = "plan.made")]
+    PlanMade { plan: PlanId, execution: ExecutionId, effects: u64 },
+    /// A person approved effects of a plan. They run as this execution.
+    #[serde(rename = "plan.approved")]
+    PlanApproved { plan: PlanId, execution: ExecutionId, effects: u64 },
+    /// A plan was run, or was refused because something had changed.
+    #[serde(rename = "plan.ended")]
+    PlanEnded { plan: PlanId, execution: ExecutionId, state: &'static str },
     /// A call that was allowed has ended.
     #[serde(rename = "call.ended")]
     CallEnded { execution: ExecutionId, number: u64, ok: bool, code: Option<String>, ms: u64, bytes: u64 },
@@ -96,6 +108,17 @@ pub enum Event {
     /// A question was answered, or will not be.
     #[serde(rename = "approval.answered")]
     ApprovalAnswered { execution: ExecutionId, number: u64, question: String, answer: &'static str },
+    /// A member of a group approved or refused a call, which may be that of another user.
+    #[serde(rename = "approval.given")]
+    ApprovalGiven {
+        caller: UserId,
+        execution: ExecutionId,
+        question: String,
+        groups: Vec<String>,
+        answer: &'static str,
+        /// How the member was authenticated.
+        credential: String,
+    },
     /// A user decided about a tool for all later calls, or took that back (`decision` is absent).
     #[serde(rename = "decision.changed")]
     DecisionChanged {
@@ -254,6 +277,14 @@ impl Event {
                 rules.truncate(MAX_LISTED);
                 rules.iter_mut().for_each(bounded);
                 sources.truncate(MAX_LISTED);
+            }
+            Self::CallPlanned { server, tool, .. } => {
+                bounded(server);
+                bounded(tool);
+            }
+            Self::ApprovalGiven { groups, credential, .. } => {
+                groups.iter_mut().for_each(bounded);
+                bounded(credential);
             }
             Self::CallRefused { code: text, .. }
             | Self::DecisionChanged { tool: text, .. }

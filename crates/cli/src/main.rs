@@ -44,6 +44,7 @@ mod models;
 mod oauth_tokens;
 mod output;
 mod pii;
+mod plans;
 mod policy;
 mod python_environment;
 mod recursion;
@@ -132,6 +133,8 @@ enum Command {
     Env(python_environment::EnvArguments),
     /// List, inspect, replay and remove sessions.
     Sessions(sessions::SessionsArguments),
+    /// List plans of what code would do, and run them after approval.
+    Plans(plans::PlansArguments),
     /// List, open and save files that code wrote to /artifacts.
     Artifacts(artifacts::ArtifactsArguments),
     /// Show, check and export the audit log.
@@ -208,6 +211,7 @@ fn main() -> ExitCode {
         Command::Skills(arguments) => skills::run(&arguments, config),
         Command::Env(arguments) => python_environment::run(arguments, config),
         Command::Sessions(arguments) => sessions::run(&arguments, config),
+        Command::Plans(arguments) => plans::run(&arguments, config),
         Command::Artifacts(arguments) => artifacts::run(&arguments, config),
         Command::Audit(arguments) => audit::run(arguments, config),
         Command::Pii(arguments) => pii::run(&arguments, config),

@@ -11,12 +11,12 @@ use crate::variables;
 use anyhow::{Context, bail};
 use coracle_agent::{EmbedderSettings, RemoteEmbedder};
 use coracle_audit::AuditLog;
-use coracle_config::{Loaded, McpServer, SandboxType, ServerFault, ServerProblem, Settings, is_foreign};
+use coracle_config::{Approvers, Loaded, McpServer, SandboxType, ServerFault, ServerProblem, Settings, is_foreign};
 use coracle_engine::{
-    CallCaps, EmbedderConfig, Engine, EngineConfig, Guardrails, Library, Origin, Privacy, PrivacyModes, SkillSource,
-    Toolbox, ToolboxConfig,
+    CallCaps, EmbedderConfig, Engine, EngineConfig, Guardrails, Library, Origin, PlanSettings, Privacy, PrivacyModes,
+    SkillSource, ToolEffect, Toolbox, ToolboxConfig,
 };
-use coracle_policy::{Rule, Rules, Spellings};
+use coracle_policy::{ApproverLine, ApproverRule, ApproverRules, Groups, Rule, Rules, Spellings};
 use coracle_privacy::{CustomPattern, Detector, DetectorSettings, Kind, Matcher, Vaults};
 use coracle_sandbox::{ForkedLauncher, NativeBackend, NativeConfig, Packages};
 use coracle_store::{Home, Kept, KeySource, SqliteStore, Store, StoreError};
@@ -277,7 +277,20 @@ pub(crate) fn rules(loaded: &Loaded) -> anyhow::Result<Rules> {
         let origin = loaded.origins.get(&format!("policy.tools.{pattern}")).cloned().unwrap_or_default();
         Rule { pattern: pattern.clone(), decision: *decision, origin: origin.to_string() }
     });
-    Rules::new(rules.collect()).context("policy.tools")
+    Ok(Rules::new(rules.collect()).context("policy.tools")?.with_approvers(approvers(loaded)?))
+}
+
+/// Groups that have to approve calls.
+fn approvers(loaded: &Loaded) -> anyhow::Result<ApproverRules> {
+    let policy = &loaded.settings.policy;
+    let groups = Groups::new(&policy.groups).context("policy.groups")?;
+    let lines = policy.approvers.iter().map(|(pattern, Approvers { groups, count })| {
+        let origin = loaded.origins.get(&format!("policy.approvers.{pattern}")).cloned().unwrap_or_default();
+        let rule = ApproverRule { groups: groups.clone(), count: *count };
+        ApproverLine { pattern: pattern.clone(), rule, origin: origin.to_string() }
+    });
+    ApproverRules::new(lines.collect(), groups)
+        .map_err(|error| Mistake::new(format!("policy.approvers: {error}"), error.hint()).into())
 }
 
 /// Messages about rules for servers that are not configured. Disabled servers count as configured.
@@ -407,6 +420,21 @@ pub(crate) fn workspaces(settings: &Settings) -> anyhow::Result<PathBuf> {
     })
 }
 
+/// What the settings say about plans.
+fn plans(loaded: &Settings) -> anyhow::Result<PlanSettings> {
+    let set = &loaded.plan;
+    let lists = [
+        ("read_only", &set.read_only, ToolEffect::Reads),
+        ("varying", &set.varying, ToolEffect::Varies),
+        ("writing", &set.writing, ToolEffect::Writes),
+    ];
+    let tools = lists.into_iter().flat_map(|(key, patterns, effect)| {
+        patterns.iter().map(move |pattern| (pattern.clone(), effect, format!("plan.{key}")))
+    });
+    let kept_for = Duration::from_hours(set.keep_hours);
+    PlanSettings::new(tools, set.previews.iter().cloned(), Some(kept_for)).context("plan")
+}
+
 /// The checks of code before it runs.
 pub(crate) fn guardrails(settings: &Settings) -> Guardrails {
     let settings = &settings.guardrails;
@@ -432,6 +460,7 @@ pub(crate) fn engine(
         .with_audit(audit)
         .with_library(library(settings)?)
         .with_guardrails(guardrails(settings))
+        .with_plans(plans(settings)?)
         .with_trial_limits(settings.limits());
     engine.limit_artifacts(settings.artifacts.max_mb.saturating_mul(1_000_000));
     let whole = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);

@@ -7,6 +7,8 @@ pub(crate) const TOOLS: &str = "policy.tools";
 /// The list of rules about the flow of data.
 pub(crate) const FLOWS: &str = "policy.flows";
 /// See [`TOOLS`].
+pub(crate) const APPROVERS: &str = "policy.approvers";
+/// See [`TOOLS`].
 pub(crate) const SERVERS: &str = "mcpServers";
 /// See [`TOOLS`].
 pub(crate) const PROVIDERS: &str = "agent.providers";
@@ -49,10 +51,14 @@ pub(crate) enum Kind {
     TextOrTexts,
     /// Strings by name.
     TextMap,
+    /// Lists of strings by name.
+    TextLists,
     /// Decisions by pattern.
     Decisions,
     /// A list of strings, each with a place of its own. Weaker sources add to it.
     Rules,
+    /// Groups of approvers by pattern.
+    Approvers,
     /// Model providers by name.
     Providers,
 }
@@ -147,6 +153,13 @@ pub(crate) const KEYS: &[Key] = &[
     key("policy.trifecta", Kind::Choice(TRIFECTA)),
     key("policy.approval_seconds", Kind::Whole(1, 86_400)),
     key("policy.guess_labels", Kind::Truth),
+    key("policy.groups", Kind::TextLists),
+    key(APPROVERS, Kind::Approvers),
+    key("plan.read_only", Kind::Texts),
+    key("plan.varying", Kind::Texts),
+    key("plan.writing", Kind::Texts),
+    key("plan.previews", Kind::Texts),
+    key("plan.keep_hours", Kind::Whole(1, 720)),
     key("privacy.mode", Kind::Choice(PRIVACY_MODES)),
     key("privacy.restore_to_model", Kind::Truth),
     key("privacy.keep_days", Kind::Whole(1, 36_500)),
@@ -326,7 +339,7 @@ pub(crate) const SERVER_DENIED_TOOLS: &[&str] = &["disabledTools", "excludeTools
 pub(crate) const SERVER_ONLY_TOOLS: &str = "includeTools";
 
 /// Sections whose settings protect something: errors in them are never ignored.
-const PROTECTING: [&str; 3] = ["guardrails", "policy", "privacy"];
+const PROTECTING: [&str; 4] = ["guardrails", "plan", "policy", "privacy"];
 
 /// Whether a setting, or something that looks like one, protects something.
 pub(crate) fn protects(path: &str) -> bool {

@@ -50,8 +50,8 @@ pub use reader::is_foreign;
 pub use schema::schema;
 pub use servers::{ServerFault, ServerProblem};
 pub use settings::{
-    Agent, Api, Artifacts, Audit, AuditSync, AzureOpenAi, Calls, CleanupMode, CodeFences, ConnectionType, Embedder,
-    Execution, ExecutionLimits, Guardrails, History, Log, McpServer, Microsandbox, Oidc, Policy, Privacy, PrivacyKinds,
-    Provider, SandboxType, Search, Server, Settings, Trifecta, Workspaces, WorkspacesCleanup,
+    Agent, Api, Approvers, Artifacts, Audit, AuditSync, AzureOpenAi, Calls, CleanupMode, CodeFences, ConnectionType,
+    Embedder, Execution, ExecutionLimits, Guardrails, History, Log, McpServer, Microsandbox, Oidc, PlanMode, Policy,
+    Privacy, PrivacyKinds, Provider, SandboxType, Search, Server, Settings, Trifecta, Workspaces, WorkspacesCleanup,
 };
 pub use show::SettingRow;

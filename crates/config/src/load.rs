@@ -4,7 +4,7 @@ use crate::dotenv::DotEnv;
 use crate::earlier;
 use crate::environment::{self, CONFIG_VARIABLE, HOME_VARIABLE};
 use crate::gather::{Flag, Gathered};
-use crate::keys::{FLOWS, KEYS, PROVIDERS, SERVERS, TOOLS};
+use crate::keys::{APPROVERS, FLOWS, KEYS, PROVIDERS, SERVERS, TOOLS};
 use crate::problem::{ConfigError, Problem, Reason, Warning};
 use crate::provider_names::{AZURE, needs_url};
 use crate::providers;
@@ -85,8 +85,9 @@ pub enum Way {
 pub struct Loaded {
     /// The settings.
     pub settings: Settings,
-    /// The origins of values, by key. A key without an origin has its default. Entries of `policy.tools`, `policy.flows`
-    /// and `mcpServers` have separate origins: `policy.tools.PATTERN`, `policy.flows[NUMBER]`, `mcpServers.NAME`. So have the keys of entries of
+    /// The origins of values, by key. A key without an origin has its default. Entries of `policy.tools`,
+    /// `policy.approvers`, `policy.flows` and `mcpServers` have separate origins: `policy.tools.PATTERN`,
+    /// `policy.flows[NUMBER]`, `mcpServers.NAME`. So have the keys of entries of
     /// `agent.providers`: `agent.providers.NAME.KEY`, or `agent.providers.NAME` if the entry is empty.
     pub origins: BTreeMap<String, Origin>,
     /// The settings file, if there is one.
@@ -245,12 +246,14 @@ fn assemble(gathered: &Gathered, problems: &mut Vec<Problem>) -> (Settings, BTre
         insert(&mut root, key.path, value.clone());
         origins.insert(key.path.to_owned(), origin.clone());
     }
-    let mut tools = Map::new();
-    for (pattern, (decision, origin)) in &gathered.tools {
-        tools.insert(pattern.clone(), decision.clone());
-        origins.insert(format!("{TOOLS}.{pattern}"), origin.clone());
+    for (path, gathered) in [(TOOLS, &gathered.tools), (APPROVERS, &gathered.approvers)] {
+        let mut by_pattern = Map::new();
+        for (pattern, (value, origin)) in gathered {
+            by_pattern.insert(pattern.clone(), value.clone());
+            origins.insert(format!("{path}.{pattern}"), origin.clone());
+        }
+        insert(&mut root, path, Value::Object(by_pattern));
     }
-    insert(&mut root, TOOLS, Value::Object(tools));
     for (number, (_, origin)) in gathered.flows.iter().enumerate() {
         origins.insert(format!("{FLOWS}[{number}]"), origin.clone());
     }

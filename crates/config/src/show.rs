@@ -1,7 +1,7 @@
 //! Renders settings as a list, for people.
 
 use crate::expand::is_reference;
-use crate::keys::{FLOWS, KEYS, Kind, PROVIDER_KEYS, PROVIDERS, SERVERS, TOOLS};
+use crate::keys::{APPROVERS, FLOWS, KEYS, Kind, PROVIDER_KEYS, PROVIDERS, SERVERS, TOOLS};
 use crate::mask::{MASK, masked, masked_address, masked_arguments};
 use crate::{Loaded, McpServer, Origin, Provider, WITHOUT_EFFECT};
 use coracle_types::Secret;
@@ -32,7 +32,7 @@ impl Loaded {
             rows.push(SettingRow { key, value: value.to_string(), origin, has_effect });
         };
         let has_flows = !self.settings.policy.flows.is_empty();
-        let is_listed = |path: &str| [TOOLS, PROVIDERS].contains(&path) || (has_flows && path == FLOWS);
+        let is_listed = |path: &str| [TOOLS, APPROVERS, PROVIDERS].contains(&path) || (has_flows && path == FLOWS);
         for key in KEYS.iter().filter(|key| !is_listed(key.path)) {
             let value = settings.pointer(&format!("/{}", key.path.replace('.', "/"))).unwrap_or(&Value::Null);
             let value = match (key.kind, value) {
@@ -51,6 +51,11 @@ impl Loaded {
             let key = format!("{FLOWS}[{number}]");
             let origin = self.origins.get(&key);
             row(key, &json!(rule), origin);
+        }
+        for (pattern, approvers) in &self.settings.policy.approvers {
+            let key = format!("{APPROVERS}.{pattern}");
+            let origin = self.origins.get(&key);
+            row(key, &json!(approvers), origin);
         }
         for (name, provider) in &self.settings.agent.providers {
             let key = format!("{PROVIDERS}.{name}");

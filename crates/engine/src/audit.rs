@@ -6,8 +6,8 @@ use crate::host_calls::{HostCallError, refused};
 use crate::json;
 use crate::request::Request;
 use coracle_audit::{AuditError, AuditLog, Entry, Event, Verdict};
-use coracle_policy::{Answer, Grant, Question, Reason, Refusal};
-use coracle_types::{Execution, ExecutionId, ServerName, ToolCall, UserId};
+use coracle_policy::{Answer, Grant, GroupAnswer, Question, Reason, Refusal};
+use coracle_types::{Execution, ExecutionId, PlanId, ServerName, ToolCall, UserId};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
@@ -76,6 +76,7 @@ impl Audit {
             Grant::Once => ("person_once", None),
             Grant::Session => ("person_session", None),
             Grant::Always => ("person_always", None),
+            Grant::Group(_) => ("group", None),
         };
         let appended = async {
             let event = call.decided(log, Some(arguments), Verdict::Allow, reason, (rule, Vec::new())).await?;
@@ -126,6 +127,33 @@ impl Audit {
         self.later(&question.user, asked);
         let (user, execution) = (question.user.clone(), question.execution.clone());
         Asked { audit: self.clone(), user, execution, number, question: question.id.to_string(), answer: "withdrawn" }
+    }
+}
+
+/// Plans.
+impl Audit {
+    /// Records that a plan was made.
+    pub(crate) fn plan_made(&self, user: &UserId, plan: &PlanId, execution: &ExecutionId, effects: u64) {
+        self.later(user, Event::PlanMade { plan: plan.clone(), execution: execution.clone(), effects });
+    }
+
+    /// Records that a person has approved effects of a plan, which then run as this execution. If this fails, nothing may
+    /// be run.
+    pub(crate) async fn plan_approved(
+        &self,
+        user: &UserId,
+        plan: &PlanId,
+        execution: &ExecutionId,
+        effects: u64,
+    ) -> Result<(), AuditError> {
+        let Some(log) = self.log() else { return Ok(()) };
+        let event = Event::PlanApproved { plan: plan.clone(), execution: execution.clone(), effects };
+        log.append(Entry::of(user, event)).await
+    }
+
+    /// Records what became of a plan.
+    pub(crate) fn plan_ended(&self, user: &UserId, plan: &PlanId, execution: &ExecutionId, state: &'static str) {
+        self.later(user, Event::PlanEnded { plan: plan.clone(), execution: execution.clone(), state });
     }
 }
 
@@ -241,11 +269,24 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
+    /// Who has approved is in records of their own.
+    pub(crate) fn answered_by_group(mut self, answer: &GroupAnswer) {
+        self.answer = match answer {
+            GroupAnswer::Approved(_) => "group",
+            GroupAnswer::Refused => "refused",
+            GroupAnswer::Nobody => "nobody",
+            GroupAnswer::TimedOut => "timed_out",
+            GroupAnswer::TooMany => "too_many",
+        };
+    }
+
     pub(crate) fn answered(mut self, answer: Answer) {
         self.answer = match answer {
             Answer::Once => "once",
             Answer::Session => "session",
+            Answer::SessionSameArguments => "session_same_arguments",
             Answer::Always => "always",
+            Answer::AlwaysSameArguments => "always_same_arguments",
             Answer::Refuse => "refused",
             Answer::Nobody => "nobody",
             Answer::TimedOut => "timed_out",
@@ -273,6 +314,8 @@ pub(crate) enum Stage {
     Begun,
     Allowed,
     Denied,
+    /// It is part of a plan, and not made.
+    Planned,
 }
 
 /// A call in progress. What it came to is recorded at its end.
@@ -291,6 +334,9 @@ impl CallInProgress {
         let (execution, number, code) = (self.execution.clone(), self.number, call.code.clone());
         let event = match self.stage {
             Stage::Denied => return,
+            Stage::Planned => {
+                Event::CallPlanned { execution, number, server: call.server.clone(), tool: call.tool.clone() }
+            }
             // Calls that are answered from a log reach no server.
             Stage::Begun if call.replayed => return,
             Stage::Begun => Event::CallRefused { execution, number, code: code.unwrap_or_default() },

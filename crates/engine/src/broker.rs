@@ -7,6 +7,7 @@ mod access;
 mod asking;
 mod flows;
 mod personal;
+pub(crate) mod planning;
 mod search;
 
 use crate::answer::Answer;
@@ -17,6 +18,7 @@ use crate::host_calls::{ABSENT, HostCallError, HostCalls, SAVE_SKILL, SEARCH, TO
 use crate::json;
 use crate::ledger::{Ledger, Line};
 use crate::listener::Listener;
+use crate::plans::Planner;
 use crate::privacy::{ForModel, Privacy};
 use crate::recording::{Entry, Found, Recording};
 use crate::request::DirectError;
@@ -30,6 +32,7 @@ use coracle_policy::{Approver, Call};
 use coracle_store::Place;
 use coracle_types::{Event, ExecutionId, MAX_CALL_BYTES, ServerName, SessionId, Tool, ToolHints, UserId};
 use coracle_upstream::{CallContext, ServerState, ServerStatus, UpstreamError};
+use planning::Foreseen;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -81,6 +84,8 @@ struct Current {
     line: Line,
     /// The entry in the log of calls, if the execution has one.
     entry: Option<Entry>,
+    /// Set if the call is only planned: what a person would be asked about it.
+    foreseen: Option<Foreseen>,
 }
 
 /// Handles the host calls of one execution.
@@ -93,6 +98,8 @@ pub(crate) struct Broker {
     ledger: Ledger,
     /// The calls of earlier attempts and of this one, if they are logged.
     recording: Option<Arc<Recording>>,
+    /// Collects calls instead of making them, in the mode `plan`.
+    planner: Option<Arc<Planner>>,
     /// Servers whose start has already paused the clock of this execution. A later start of the same server does not
     /// pause it: otherwise code could pause the clock forever with a server that keeps failing.
     waited: Mutex<HashSet<ServerName>>,
@@ -123,6 +130,7 @@ impl Broker {
             listener,
             ledger,
             recording: None,
+            planner: None,
             waited,
             under_way,
             inventory: None,
@@ -144,6 +152,12 @@ impl Broker {
     /// Sets the recording of tool calls.
     pub(crate) fn recorded(mut self, recording: Option<Arc<Recording>>) -> Self {
         self.recording = recording;
+        self
+    }
+
+    /// Collects calls that change something instead of making them.
+    pub(crate) fn planned_by(mut self, planner: Option<Arc<Planner>>) -> Self {
+        self.planner = planner;
         self
     }
 
@@ -188,13 +202,15 @@ impl Broker {
         let (number, replayed, entry) = match found {
             Some(Found::Answered(number, answer)) => (number, Some(answer), None),
             Some(Found::Due(entry)) => (entry.number(), None, Some(entry)),
-            None => (self.ledger.next_number(), None, None),
+            None => (self.number(), None, None),
         };
         let mut line = self.ledger.begin(number, &server, &tool, bytes);
         line.audit(self.in_progress(number));
         line.announce(&self.listener, &arguments).await;
-        let mut current = Current { line, entry };
-        let mut outcome = if let Some(answer) = replayed {
+        let mut current = Current { line, entry, foreseen: None };
+        let mut outcome = if let Some(planner) = &self.planner {
+            self.plan(planner, &server, &tool, arguments, &mut current).await
+        } else if let Some(answer) = replayed {
             current.line.replayed();
             let noted = match ServerName::new(&server) {
                 Ok(name) => self.receives(&name, ToolHints::default()).await,
@@ -271,7 +287,7 @@ impl Broker {
         let number = self.ledger.next_number();
         let mut line = self.ledger.begin(number, server.as_str(), tool, bytes);
         line.audit(self.in_progress(number));
-        let mut current = Current { line, entry: None };
+        let mut current = Current { line, entry: None, foreseen: None };
         let passed = async {
             let arguments = self.restored(arguments).await?;
             let admitted = self.admit(server, tool, arguments, bytes, Arguments::AsTheyAre, &mut current).await;
@@ -365,8 +381,12 @@ impl Broker {
             doubt,
         };
         let (approver, audit, number) = (self.caller.approver.as_ref(), &self.caller.audit, current.line.number());
-        let asking = Asking::new(approver, &self.clock, &self.listener, audit, number);
-        let decided = self.toolbox.approvals().decide(question, &asking).await;
+        let privacy = self.caller.privacy.as_ref();
+        let asking = Asking::new(approver, &self.clock, &self.listener, audit, number, &arguments, privacy);
+        let decided = match &current.foreseen {
+            Some(foreseen) => self.toolbox.approvals().decide(question, foreseen).await,
+            None => self.toolbox.approvals().decide(question, &asking).await,
+        };
         asking.decided(decided.is_ok()).await;
         if let Some(entry) = &mut current.entry {
             entry.decided(doubt, &decided);
@@ -380,6 +400,9 @@ impl Broker {
                 return Err(refused(refusal.code(), &format!("{refusal}; {}", refusal.hint())));
             }
         };
+        if current.foreseen.is_some() {
+            return Ok((tool, arguments));
+        }
         // The server may have stopped during the approval.
         self.started(server, &mut current.line, self.toolbox.upstream().tools(user, server))
             .await

@@ -6,7 +6,7 @@
 mod facts;
 mod refusals;
 
-pub(crate) use facts::Facts;
+pub(crate) use facts::{Facts, nothing_ran};
 
 use crate::active::Active;
 use crate::artifacts::{Artifacts, Author};
@@ -30,7 +30,7 @@ use crate::verdict::Ending;
 use crate::workspace::Workspaces;
 use coracle_store::{ExecutionRecord, Place, Store, StoreError, TaskState};
 use coracle_types::{Artifact, ErrorCode, Event, Execution, ExecutionId, Failure, OutputStream, UserId};
-use facts::{Log, assemble, nothing_ran};
+use facts::{Log, assemble};
 use refusals::{
     being_deleted, check, elsewhere_ran, no_folder, not_audited, not_resumed, suggest_resuming, too_many_sessions,
 };
@@ -216,19 +216,27 @@ impl Executor {
         id: &ExecutionId,
         workspace: &Path,
     ) -> Option<(Arc<SourceTracker>, SystemTime)> {
-        // The user's own folder has its name only if it is not another one.
-        let own = request.workspace.as_ref().map(|_| self.parts.workspaces.of(&request.user).folder());
-        let place = match own {
-            None => Place::workspace(None),
-            Some(own) => workspace_place(workspace, &own),
+        let place = match &request.copied_from {
+            Some(place) => place.clone(),
+            None => self.workspace_place(&request.user, request.workspace.as_ref().map(|_| workspace)),
         };
-        let tracked = TrackedWorkspace { folder: workspace.to_owned(), place, has_log: request.session.is_some() };
+        // Changes of a copy get to the workspace later.
+        let has_log = request.session.is_some() || request.copied_from.is_some();
+        let tracked = TrackedWorkspace { folder: workspace.to_owned(), place, has_log };
         let began = SystemTime::now();
         Some((self.parts.tools.track(request, id, tracked).await?, began))
     }
 
+    /// The name of a user's workspace, or of the folder that is used instead of it.
+    pub(crate) fn workspace_place(&self, user: &UserId, folder: Option<&Path>) -> Place {
+        match folder {
+            None => Place::workspace(None),
+            Some(folder) => workspace_place(folder, &self.parts.workspaces.of(user).folder()),
+        }
+    }
+
     /// What protects the answer to a request, if it goes to a model.
-    async fn for_model(&self, request: &Request) -> Result<Option<ForModel>, Failure> {
+    pub(crate) async fn for_model(&self, request: &Request) -> Result<Option<ForModel>, Failure> {
         let Some(privacy) = self.parts.privacy.in_use().filter(|_| request.audience == Audience::Model) else {
             return Ok(None);
         };

@@ -4,10 +4,11 @@ use crate::audience::Audience;
 use crate::call_file::Resumption;
 use crate::call_log::CallLog;
 use crate::host_calls::{HostCallError, HostCalls, NoCalls};
+use crate::plans::Planner;
 use coracle_guardrails::Access;
 use coracle_policy::{Approver, NobodyToAsk};
 use coracle_store::Place;
-use coracle_types::{Event, Language, Limits, ServerName, SessionId, UserId};
+use coracle_types::{Event, Language, Limits, Mode, ServerName, SessionId, UserId};
 use coracle_upstream::CallContext;
 use serde_json::{Map, Value};
 use std::path::PathBuf;
@@ -57,10 +58,16 @@ pub struct Request {
     pub audience: Audience,
     /// What the task may do with tools. The broker refuses other calls.
     pub access: Access,
+    /// Whether calls that change something are made, or collected as a plan.
+    pub mode: Mode,
     /// Whether the execution is listed. Those that the server runs for itself are not.
     pub is_listed: bool,
+    /// Set if the workspace is a copy: the place that it is copied from, and changes may get to.
+    pub(crate) copied_from: Option<Place>,
     /// Set if a skill is tried out: the folder that the code sees instead of the user's skills. No artifacts are kept.
     pub(crate) trial: Option<PathBuf>,
+    /// Collects the calls in the mode `plan`.
+    pub(crate) planner: Option<Arc<Planner>>,
 }
 
 impl Request {
@@ -83,8 +90,11 @@ impl Request {
             call_log: CallLogging::Off,
             audience: Audience::default(),
             access: Access::Any,
+            mode: Mode::Run,
             is_listed: true,
+            copied_from: None,
             trial: None,
+            planner: None,
         }
     }
 }

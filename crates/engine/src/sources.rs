@@ -141,6 +141,14 @@ impl SourceTracker {
         Ok(())
     }
 
+    /// Adds servers that something before has read from.
+    pub(crate) fn has_read(&self, servers: impl IntoIterator<Item = (ServerName, BTreeSet<ServerLabel>)>) {
+        let mut own = self.own();
+        for (server, labels) in servers {
+            own.entry(server).or_default().labels.extend(labels);
+        }
+    }
+
     /// All servers whose data the code may have.
     pub(crate) async fn all(&self) -> Result<Sources, HostCallError> {
         if self.is_incomplete.load(Ordering::Relaxed) {

@@ -370,6 +370,12 @@ impl Toolbox {
         }
     }
 
+    /// The shape of the results of a tool, as far as it was learned.
+    pub(crate) fn shape(&self, user: &UserId, server: &ServerName, tool: &str) -> Option<Shape> {
+        let owner = self.owner(user, server)?;
+        self.known().get(&(owner, server.clone()))?.shape(tool)
+    }
+
     /// Stores newly learned shapes for later runs.
     pub(crate) async fn keep(&self) {
         let fresh: Vec<_> = self.known().iter_mut().map(|(key, known)| (key.clone(), known.take_fresh())).collect();

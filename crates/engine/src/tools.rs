@@ -15,7 +15,7 @@ use crate::toolbox::{Inventory, Listing, Toolbox};
 use crate::waiting::telling;
 use coracle_guardrails::Access;
 use coracle_store::{ExecutionRecord, Place};
-use coracle_types::{ExecutionId, UserId};
+use coracle_types::{ExecutionId, Mode, UserId};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -105,6 +105,9 @@ impl Tools {
             None => calls,
         };
         let Some(toolbox) = &self.toolbox else { return recorded(others) };
+        if request.mode == Mode::Plan && request.planner.is_none() {
+            return Arc::new(NoCalls);
+        }
         let caller = Caller {
             user: request.user.clone(),
             session: request.session.clone(),
@@ -123,7 +126,8 @@ impl Tools {
             access: request.access,
         };
         let broker = Broker::new(Arc::clone(toolbox), caller, clock.clone(), ledger.clone(), others);
-        recorded(Arc::new(broker.knowing(inventory).recorded(recording.clone())))
+        let broker = broker.knowing(inventory).recorded(recording.clone()).planned_by(request.planner.clone());
+        recorded(Arc::new(broker))
     }
 
     /// The sources of an execution that is about to run, with what its places have.

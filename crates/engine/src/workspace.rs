@@ -57,6 +57,11 @@ impl UserFolders {
         self.base.join("calls")
     }
 
+    /// The folder for what plans keep, which need not exist.
+    pub(crate) fn plans(&self) -> PathBuf {
+        self.base.join("plans")
+    }
+
     fn made(&self, name: &str) -> io::Result<PathBuf> {
         let folder = self.base.join(name);
         if !folder.is_dir() {

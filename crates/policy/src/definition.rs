@@ -27,6 +27,14 @@ pub fn definition_digest(tool: &Tool) -> String {
     hex::encode(digest.finalize())
 }
 
+/// Digest of all arguments of a call to a tool with this definition.
+pub(crate) fn arguments_digest(definition: &str, arguments: &Value) -> [u8; 32] {
+    let mut digest = Sha256::new();
+    text(&mut digest, definition);
+    value(&mut digest, arguments);
+    digest.finalize().into()
+}
+
 /// Digest of a question: the definition of the tool, all arguments, and the doubt about the call.
 pub(crate) fn question_digest(tool: &Tool, arguments: &Value, doubt: Option<Doubt>) -> String {
     let mut digest = Sha256::new();

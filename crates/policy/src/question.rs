@@ -1,6 +1,6 @@
 use crate::call::Call;
 use crate::definition::{flow_digest, question_digest};
-use crate::{Doubt, FlowVerdict, Verdict, render};
+use crate::{Doubt, FlowVerdict, Quorum, Verdict, render};
 use coracle_types::{Decision, ExecutionId, ServerName, SessionId, ToolHints, UserId};
 use serde_json::{Map, Value, json};
 use std::fmt;
@@ -62,8 +62,13 @@ pub struct Question {
     pub arguments_preview: String,
     /// The arguments of the call as a JSON object, for programs. Arguments that are too long are `{"shortened": …}`.
     pub arguments_json: String,
+    /// The arguments as people other than the user see them: as in `arguments_preview`, unless personal data in them is
+    /// hidden.
+    pub arguments_for_others: String,
     /// Digest of everything that an answer applies to: the definition of the tool, all arguments, and the doubt.
     pub digest: String,
+    /// What the call is part of, such as the ID of a run.
+    pub origin: Option<String>,
     /// What the server claims about the tool's effects.
     pub hints: ToolHints,
     /// Why a person is asked. Completes the sentence "you are asked because …".
@@ -76,6 +81,8 @@ pub struct Question {
     pub flow: Vec<FlowVerdict>,
     /// The configuration line that would allow the tool. It is complete, so a long tool name makes it long.
     pub allow_line: String,
+    /// The people who must approve the call. Without them, the user is asked. A yes of them applies to this call only.
+    pub quorum: Option<Quorum>,
 }
 
 impl Question {
@@ -96,8 +103,13 @@ impl Question {
             Some(doubt) if verdict.decision == Decision::Ask => format!("{doubt}; besides, {}", verdict.reason),
             Some(doubt) => doubt.to_string(),
         };
+        let why = match &verdict.quorum {
+            Some(quorum) => format!("{why}; {quorum} must approve it"),
+            None => why,
+        };
         let digest = question_digest(call.tool, call.arguments, call.doubt);
-        Self::of(call, why, call.doubt, Vec::new(), digest, verdict.allow_line.clone())
+        let question = Self::of(call, why, call.doubt, Vec::new(), digest, verdict.allow_line.clone());
+        Self { quorum: verdict.quorum.clone(), ..question }
     }
 
     fn of(
@@ -118,17 +130,20 @@ impl Question {
             user: call.user.clone(),
             session: call.session.cloned(),
             execution: call.execution.clone(),
+            arguments_for_others: arguments_preview.clone(),
             server: call.tool.server.clone(),
             tool: render::name(&call.tool.name),
             description: render::prose(&call.tool.description, MAX_DESCRIPTION_CHARS),
             arguments_preview,
             arguments_json,
             digest,
+            origin: None,
             hints: call.tool.hints,
             why,
             doubt,
             flow,
             allow_line,
+            quorum: None,
         }
     }
 }

@@ -44,6 +44,7 @@ pub use mcp::{
     Frontend, FrontendOptions, FrontendTools, INSTRUCTIONS, OfferedTool, SelectedTools, count_tokens, new_client,
     offered_tools, tool_names,
 };
+pub use personal_keys::local_providers;
 pub use private_provider::without_personal_data;
 pub use profile::{Profile, UnknownProfile};
 pub use stdio::serve_stdio;

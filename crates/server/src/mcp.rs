@@ -15,6 +15,7 @@ mod frontend;
 mod headed;
 mod held;
 mod personal;
+mod plans;
 mod progress;
 mod prompt;
 mod render;
@@ -80,6 +81,7 @@ impl Frontend {
         let answer = match request.name.as_ref() {
             "execute_code" => return code::execute_code(self, request, context).await,
             "execute_bash" => return code::execute_bash(self, request, context).await,
+            "run_plan" => return plans::run_plan(self, request, context).await,
             "search_tools" => discovery::search_tools(self, &request).await,
             "get_tool_definition" => discovery::get_tool_definition(self, &request).await,
             "list_tool_categories" => discovery::list_tool_categories(self).await,

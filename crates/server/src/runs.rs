@@ -88,7 +88,7 @@ impl Surroundings for ServerSurroundings {
         let chosen = found.map_err(|error| invalid(format!("{error}: {}", error.hint())))?;
         let conversation = conversation(&run.store, user, run).await?;
         let tools = FrontendTools::new(self.frontend.of_user(user), self.approver(user, run, spec));
-        let mut tools = tools.in_conversation(conversation);
+        let mut tools = tools.in_conversation(conversation).in_mode(spec.mode);
         let can_hold = spec.parks || run.continued.is_some();
         if spec.outlives_client() || can_hold {
             tools = tools.for_run(run.clone());

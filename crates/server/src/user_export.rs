@@ -110,6 +110,13 @@ impl Gathering<'_> {
         self.put("approvals.json", json!(approvals)).await?;
         let decisions = self.store.decisions(self.user).await?;
         self.put("decisions.json", json!(decisions.into_iter().map(DecisionView::from).collect::<Vec<_>>())).await?;
+        let plans = self.store.plans(self.user).await?.into_iter().map(|plan| {
+            json!({
+                "id": plan.id, "state": plan.state, "created_at": Timestamp::from(plan.created_at),
+                "expires_at": Timestamp::from(plan.expires_at), "content": plan.content, "progress": plan.progress,
+            })
+        });
+        self.put("plans.json", plans.collect()).await?;
         self.put("vault.json", self.vault().await?).await?;
         self.put("sources.json", self.sources().await?).await?;
         let days = self.store.token_days(self.user).await?;

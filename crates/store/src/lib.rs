@@ -25,6 +25,7 @@ mod memory;
 mod migrations;
 mod moment;
 mod owner;
+mod plans;
 mod provenance;
 mod records;
 mod runs;
@@ -62,11 +63,12 @@ pub use key::KeySource;
 pub use memory::MemoryStore;
 pub use migrations::schema_version;
 pub use owner::Owner;
+pub use plans::{KEPT_PLANS, MAX_PLAN_BYTES, PlanRecord, Plans};
 pub use provenance::{
     FlowApproval, KEPT_CLIENT_SOURCES, KEPT_VALUE_SOURCES, MAX_FLOW_APPROVALS, MAX_PLACE_SOURCES, Place, PlacedSource,
     Provenance,
 };
-pub use records::{ExecutionRecord, ListedTools, Shape, ToolDecision};
+pub use records::{ExecutionRecord, ListedTools, MAX_ARGUMENT_DECISIONS, Shape, ToolDecision};
 pub use runs::{
     ConversationRecord, ItemPage, ItemRecord, ItemsOf, NewItem, NewRun, NewStep, Progress, RunCall, RunEnd, RunRecord,
     RunState, Runs, StepEnd, StepKind, StepRecord,

@@ -7,3 +7,4 @@ mod bridge;
 mod flows;
 mod frontend;
 mod lab;
+mod plans;

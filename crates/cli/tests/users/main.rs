@@ -30,6 +30,7 @@ mod server_sign_ins;
 mod site;
 mod slow;
 mod stopping;
+mod unlisted;
 mod uploads;
 mod usage;
 mod user_data;

@@ -146,7 +146,7 @@ impl Facts {
 }
 
 /// The answer to a request that is refused, without output.
-pub(super) fn nothing_ran(facts: Facts, request: &Request, failure: Failure) -> (Execution, Output) {
+pub(crate) fn nothing_ran(facts: Facts, request: &Request, failure: Failure) -> (Execution, Output) {
     let recorded = Recorded { is_whole: true, ..Recorded::default() };
     let ran = Ran::not_at_all(Ending::Cancelled);
     (assemble(facts, request, ran, recorded, None, (1, Some(failure))), Output::default())
@@ -184,6 +184,7 @@ pub(super) fn assemble(
         calls: facts.ledger.take(),
         artifacts: facts.artifacts,
         warnings: facts.warnings,
+        plan: None,
         limits: LimitsReport { requested: request.limits.clone(), enforced: facts.enforced, tier: facts.tier },
         failure,
     }

@@ -3,6 +3,7 @@
 use super::Approvals;
 use crate::call::Call;
 use crate::definition::{definition_digest, grant_digest};
+use crate::grants::Reach;
 use crate::{Answer, Approver, FlowDecision, FlowVerdict, Question, Reason, Refusal, Sink};
 use coracle_store::FlowApproval;
 use coracle_types::Decision;
@@ -23,7 +24,9 @@ impl Approvals {
         loop {
             let open = self.open_flows(call, &definition, &once).await?;
             let Some(first) = open.first().cloned() else { return Ok(()) };
-            let mut asked = approver.ask(Question::about_flow(call, open.clone()));
+            let mut question = Question::about_flow(call, open.clone());
+            question.origin = approver.origin();
+            let mut asked = approver.ask(question);
             let answer = loop {
                 tokio::select! {
                     biased;
@@ -39,7 +42,8 @@ impl Approvals {
             let Some(answer) = answer else { continue };
             let (reason, allow_line) = (Reason::Flow(first.clone()), first.hint.clone());
             match answer {
-                Answer::Once => {}
+                // An answer for the same arguments is one about the tool.
+                Answer::Once | Answer::SessionSameArguments | Answer::AlwaysSameArguments => {}
                 Answer::Session => self.allow_flows_for_session(call, &definition, &open),
                 Answer::Always => self.keep_flows(call, &definition, &open).await,
                 Answer::Refuse => return Err(Refusal::Refused),
@@ -83,7 +87,7 @@ impl Approvals {
 
     fn allow_flows_for_session(&self, call: &Call<'_>, definition: &str, flows: &[FlowVerdict]) {
         for verdict in flows {
-            self.grants.add(call, &grant_digest(definition, verdict));
+            self.grants.add(call, &grant_digest(definition, verdict), Reach::AllArguments);
         }
         self.tell_others();
     }
@@ -101,7 +105,7 @@ impl Approvals {
             };
             if let Err(error) = self.store.approve_flow(call.user, &approval).await {
                 tracing::warn!(user = %call.user, server = %call.tool.server, %error, "cannot store an approval");
-                self.grants.add(call, &approval.digest);
+                self.grants.add(call, &approval.digest, Reach::AllArguments);
             }
         }
         self.tell_others();

@@ -269,7 +269,7 @@ async fn permanent_approvals_are_of_the_rule_the_sources_and_the_definition() {
     assert!(bob.calls(&tool, &NobodyToAsk).await.is_err());
     let [approved] = &store.flow_approvals(&ann).await.unwrap()[..] else { panic!() };
     assert_eq!((approved.rule.as_str(), &approved.sources), ("crm -> mail: ask", &vec![server("crm")]));
-    assert!(asking(&store).forget(&ann, &server("mail"), "send").await.unwrap());
+    assert!(asking(&store).forget(&ann, &server("mail"), "send", None).await.unwrap());
     assert!(caller(reading(&["crm"])).calls(&tool, &NobodyToAsk).await.is_err());
 }
 

@@ -5,8 +5,10 @@
 mod approvers;
 mod doubts;
 mod flows;
+mod groups;
 mod remembered;
 mod restrictions;
+mod same_arguments;
 mod waiting;
 
 use coracle_policy::{Approvals, Approver, Call, Cargo, Doubt, Grant, Policy, Refusal, Rule, Rules, ToolNames};

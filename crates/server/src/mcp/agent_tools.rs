@@ -12,7 +12,7 @@ use coracle_models::{Call, Part, ToolDefinition};
 use coracle_policy::Approver;
 use coracle_runs::{RunTools, StoreCallLog};
 use coracle_store::Place;
-use coracle_types::ServerName;
+use coracle_types::{Mode, ServerName};
 use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock};
 use serde_json::{Map, Value};
 use std::collections::HashSet;
@@ -42,6 +42,7 @@ pub(crate) static DEFINITIONS: LazyLock<Vec<ToolDefinition>> = LazyLock::new(|| 
 pub struct FrontendTools {
     frontend: Frontend,
     approver: Arc<dyn Approver>,
+    mode: Mode,
     /// The run whose calls are recorded.
     run: Option<RunTools>,
     /// The conversation, or the run, that gets what code returns.
@@ -62,6 +63,7 @@ impl FrontendTools {
         Self {
             frontend,
             approver,
+            mode: Mode::Run,
             run: None,
             conversation: None,
             taken_over: Arc::default(),
@@ -83,6 +85,12 @@ impl FrontendTools {
     #[must_use]
     pub fn in_conversation(self, conversation: Place) -> Self {
         Self { conversation: Some(conversation), ..self }
+    }
+
+    /// Makes plans instead of changing anything, in the mode `plan`.
+    #[must_use]
+    pub(crate) fn in_mode(self, mode: Mode) -> Self {
+        Self { mode, ..self }
     }
 
     /// Lets executions wait for a person when their run has ended.
@@ -110,6 +118,9 @@ impl FrontendTools {
         request.cancel = cancel.child_token();
         request.approver = approver;
         request.conversation = self.conversation.clone().or(request.conversation);
+        if self.mode == Mode::Plan {
+            request.mode = Mode::Plan;
+        }
         if let Some(run) = &self.run {
             let log = StoreCallLog::open(run, &self.frontend.user(), &call.id).await;
             let log = log.map_err(|error| format!("the recorded calls of the run cannot be read: {error}"))?;

@@ -178,7 +178,17 @@ const NO: (&str, &str) = ("no", "No");
 fn form(question: &Question) -> Value {
     let Question { server, tool, description, arguments_preview, why, doubt, .. } = question;
     let (again, choices): (_, &[(&str, &str)]) = match doubt {
-        None => ("", &[ONCE, ("session", "Yes, for this session"), ("always", "Yes, always"), NO]),
+        None => (
+            "",
+            &[
+                ONCE,
+                ("session", "Yes, for this session"),
+                ("session_same_arguments", "Yes, for this session, with the same arguments only"),
+                ("always", "Yes, always"),
+                ("always_same_arguments", "Yes, always, with the same arguments only"),
+                NO,
+            ],
+        ),
         Some(Doubt::Differs) => ("", &[ONCE, ("session", "Yes, for all calls of this execution"), NO]),
         Some(Doubt::Unanswered | Doubt::AnswerNotKept) => (" again", &[("once", "Yes, call it again"), NO]),
     };
@@ -210,7 +220,9 @@ fn said(answer: &Value) -> Answer {
     match (answer["action"].as_str(), answer["content"]["answer"].as_str()) {
         (Some("accept"), Some("once")) => Answer::Once,
         (Some("accept"), Some("session")) => Answer::Session,
+        (Some("accept"), Some("session_same_arguments")) => Answer::SessionSameArguments,
         (Some("accept"), Some("always")) => Answer::Always,
+        (Some("accept"), Some("always_same_arguments")) => Answer::AlwaysSameArguments,
         _ => Answer::Refuse,
     }
 }
@@ -313,7 +325,12 @@ mod tests {
             hints: ToolHints { destructive: Some(true), ..ToolHints::default() },
         };
         for (doubt, headline, why, answers) in [
-            (None, "call bank.pay?", "marked as destructive", json!(["once", "session", "always", "no"])),
+            (
+                None,
+                "call bank.pay?",
+                "marked as destructive",
+                json!(["once", "session", "session_same_arguments", "always", "always_same_arguments", "no"]),
+            ),
             (Some(Doubt::Unanswered), "call bank.pay again?", "may have happened", json!(["once", "no"])),
             (Some(Doubt::AnswerNotKept), "call bank.pay again?", "too long to keep", json!(["once", "no"])),
             (Some(Doubt::Differs), "call bank.pay?", "it may repeat", json!(["once", "session", "no"])),
@@ -345,6 +362,8 @@ mod tests {
         assert_eq!(accepted("once"), Answer::Once);
         assert_eq!(accepted("session"), Answer::Session);
         assert_eq!(accepted("always"), Answer::Always);
+        assert_eq!(accepted("session_same_arguments"), Answer::SessionSameArguments);
+        assert_eq!(accepted("always_same_arguments"), Answer::AlwaysSameArguments);
         assert_eq!(accepted("no"), Answer::Refuse);
         assert_eq!(accepted("ALWAYS"), Answer::Refuse);
         for other in [

@@ -47,4 +47,4 @@ CREATE TABLE flow_approvals (
     PRIMARY KEY (user_id, digest)
 );
 
-PRAGMA user_version = 12;
+PRAGMA user_version = 15;
