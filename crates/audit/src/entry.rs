@@ -243,6 +243,10 @@ pub enum AccountChange {
     User,
     /// It was deleted, with its data.
     Removed,
+    /// The values in its vault of personal data get another key.
+    VaultRotated,
+    /// Its vault of personal data was deleted.
+    VaultDeleted,
 }
 
 /// A change of a key.

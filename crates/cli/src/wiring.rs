@@ -19,7 +19,7 @@ use coracle_engine::{
 use coracle_policy::{ApproverLine, ApproverRule, ApproverRules, Groups, Rule, Rules, Spellings};
 use coracle_privacy::{CustomPattern, Detector, DetectorSettings, Kind, Matcher, Vaults};
 use coracle_sandbox::{ForkedLauncher, NativeBackend, NativeConfig, Packages};
-use coracle_store::{Home, Kept, KeySource, SqliteStore, Store, StoreError};
+use coracle_store::{Home, Kept, KeyError, SqliteStore, Store, StoreError};
 use coracle_types::{Limits, ServerName};
 use coracle_upstream::{Options, Upstream};
 use serde_json::{Map, Value};
@@ -189,19 +189,20 @@ pub(crate) fn cancellable<T>(work: impl Future<Output = anyhow::Result<T>>) -> a
 
 /// Opens the store in the data folder.
 pub(crate) async fn store() -> anyhow::Result<Arc<dyn Store>> {
-    let store = SqliteStore::open(&Home::new(variables::home()?), KeySource::File).await;
+    let store = SqliteStore::open(&Home::new(variables::home()?), variables::key_source()?).await;
     Ok(Arc::new(store.map_err(told)?))
 }
 
 /// Opens the store for the engine, when it is first needed.
 pub(crate) async fn lasting_store() -> Result<Arc<dyn Store>, StoreError> {
     let home = variables::home().map_err(|error| StoreError::home(variables::HOME, error))?;
-    Ok(Arc::new(SqliteStore::open(&Home::new(home), KeySource::File).await?))
+    let key = variables::key_source().map_err(|error| KeyError::Command { reason: format!("{error:#}") })?;
+    Ok(Arc::new(SqliteStore::open(&Home::new(home), key).await?))
 }
 
 /// Opens the store for a server. A damaged one is rejected before anything is written to it.
 pub(crate) async fn sound_store() -> anyhow::Result<Arc<dyn Store>> {
-    let store = SqliteStore::open(&Home::new(variables::home()?), KeySource::File).await.map_err(told)?;
+    let store = SqliteStore::open(&Home::new(variables::home()?), variables::key_source()?).await.map_err(told)?;
     store.examine().await.map_err(told)?;
     Ok(Arc::new(store))
 }

@@ -40,7 +40,10 @@ mod value;
 mod yaml;
 
 pub use effect::WITHOUT_EFFECT;
-pub use environment::{BENCH_IMAGE_VARIABLE, CONFIG_VARIABLE, HOME_VARIABLE, TEST_SERVERS_VARIABLE, is_setting};
+pub use environment::{
+    BENCH_IMAGE_VARIABLE, CONFIG_VARIABLE, HOME_VARIABLE, KEY_COMMAND_VARIABLE, KEY_VARIABLE, TEST_SERVERS_VARIABLE,
+    is_setting,
+};
 pub use gather::Flag;
 pub use keys::{LOG_VARIABLE, PYTHON_VARIABLE};
 pub use load::{FILE_NAME, LoadOptions, Loaded, SourceFile, Way, load};

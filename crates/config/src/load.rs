@@ -2,7 +2,7 @@
 
 use crate::dotenv::DotEnv;
 use crate::earlier;
-use crate::environment::{self, CONFIG_VARIABLE, HOME_VARIABLE};
+use crate::environment::{self, CONFIG_VARIABLE, HOME_VARIABLE, KEY_COMMAND_VARIABLE, KEY_VARIABLE};
 use crate::gather::{Flag, Gathered};
 use crate::keys::{APPROVERS, FLOWS, KEYS, PROVIDERS, SERVERS, TOOLS};
 use crate::problem::{ConfigError, Problem, Reason, Warning};
@@ -216,10 +216,13 @@ fn dot_envs(options: &LoadOptions, warnings: &mut Vec<Warning>) -> Vec<DotEnv> {
     folders.into_iter().map(|folder| DotEnv::of_folder(folder, warnings)).collect()
 }
 
+/// Variables that have no effect in `.env`: what they say is needed before it is read, or must not be beside the data.
+const ONLY_OF_PROCESS: [&str; 4] = [HOME_VARIABLE, CONFIG_VARIABLE, KEY_VARIABLE, KEY_COMMAND_VARIABLE];
+
 fn strays<'a>(names: impl Iterator<Item = &'a String>, origin: impl Fn(&str) -> Origin, gathered: &mut Gathered) {
     for name in names {
         let origin = origin(name);
-        if matches!(origin, Origin::DotEnv { .. }) && [HOME_VARIABLE, CONFIG_VARIABLE].contains(&name.as_str()) {
+        if matches!(origin, Origin::DotEnv { .. }) && ONLY_OF_PROCESS.contains(&name.as_str()) {
             let message = format!("{name} has an effect only in the environment, not in .env");
             gathered.warnings.push(Warning { origin, message });
         } else if let Some(stray) = environment::stray(name) {

@@ -29,6 +29,7 @@ mod restoring;
 mod scan;
 mod scanner;
 mod settings;
+mod table;
 mod token;
 mod tokenizing;
 mod vault;

@@ -258,7 +258,7 @@ impl ServerHandler for Frontend {
         let frontend = self.of(&context.extensions)?;
         let mut tools: Vec<Tool> = self.tools.iter().map(definitions::Definition::tool).collect();
         if self.options.profile == Profile::Direct {
-            tools.extend(frontend.passed_on_tools().await);
+            tools.extend(frontend.definitions_for_model(frontend.passed_on_tools().await).await?);
         }
         Ok(ListToolsResult::with_all_items(tools))
     }

@@ -19,6 +19,7 @@ mod flows;
 mod hostile_models;
 mod isolation;
 mod killed_runs;
+mod leaks;
 mod listening;
 mod live_settings;
 mod local_models;

@@ -3,10 +3,12 @@
 //! In revisions with `initialize`, the client is sent a request. In the stateless revision, the call is answered with
 //! the question, and continues when the client calls again with the answer (`run.rs`).
 
+use crate::mcp::Frontend;
 use async_trait::async_trait;
 use coracle_policy::{Answer, Approver, Doubt, Question};
 use coracle_types::{ServerName, is_hidden};
 use coracle_upstream::{Question as ReverseQuestion, QuestionKind, Refusal, Reverse};
+use rmcp::ErrorData;
 use rmcp::model::{InputRequest, ProtocolVersion};
 use rmcp::service::{Peer, RequestContext, RoleServer};
 use serde_json::{Map, Value, json};
@@ -101,6 +103,7 @@ impl Approver for ClientRequests {
 pub(crate) struct OfServer {
     pub(crate) client: Arc<ClientRequests>,
     pub(crate) server: ServerName,
+    pub(crate) frontend: Frontend,
 }
 
 #[async_trait]
@@ -110,7 +113,14 @@ impl Reverse for OfServer {
         if kind == QuestionKind::Elicitation {
             attribute(&self.server, &mut params).map_err(Refusal::invalid)?;
         }
-        self.client.put(kind.method(), params).await.map_err(Refusal::unsupported)
+        if kind != QuestionKind::Sampling {
+            return self.client.put(kind.method(), params).await.map_err(Refusal::unsupported);
+        }
+        // A model answers: it sees tokens, and the server gets what they stand for.
+        let withheld = |error: ErrorData| Refusal::invalid(error.message.into_owned());
+        let params = self.frontend.for_model(Ok(params)).await.map_err(withheld)?;
+        let answer = self.client.put(kind.method(), params).await.map_err(Refusal::unsupported)?;
+        self.frontend.restored(answer).await.map_err(withheld)
     }
 }
 
