@@ -26,7 +26,8 @@ fn planted(rng: &mut Rng) -> (Value, String) {
         3 => (json!({ "phone": digits }), digits.to_string()),
         4 => (json!({ "phone": -digits.cast_signed() }), digits.to_string()),
         5 => (json!(json!({ "to": [mail], "n": 1 }).to_string()), mail),
-        _ => (json!(format!("https://a.org/?q={}", mail.replace('@', "%40"))), mail),
+        // It is found once as it is, and therefore also in the address.
+        _ => (json!([mail, format!("https://a.org/?q={}", mail.replace('@', "%40"))]), mail),
     }
 }
 

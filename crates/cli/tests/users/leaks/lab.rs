@@ -218,7 +218,7 @@ impl Lab {
     }
 
     pub(crate) fn question(&self, question: &str, way: &str) -> String {
-        let before = self.model.model.requests().len();
+        let before = self.model.model.requests().count();
         let client = self.client();
         let answered = match way {
             "chat" => {
@@ -240,7 +240,8 @@ impl Lab {
                 String::new()
             }
         };
-        let requests = self.model.model.requests().split_off(before);
+        let requests = self.model.model.requests().all();
+        let requests: Vec<_> = requests.into_iter().filter(|request| request.number > before).collect();
         assert!(requests.len() >= 2, "{way}: {answered}");
         let bodies: Vec<String> = requests.iter().map(|request| request.body.to_string()).collect();
         format!("{}\n{answered}", bodies.join("\n"))
