@@ -77,19 +77,19 @@ fn a_conversation_carries_its_sources_from_answer_to_answer() {
     let mut lab = Lab::new("deny");
     let first = lab.asked("crm", json!({}));
     let second = lab.after("web", &first);
-    assert!(says(&second, "It is read."), "{second:#}");
+    assert!(says(&second, "It is read"), "{second:#}");
     assert!(says(&lab.after("mail", &second), "denied_by_flow"));
     // Other branches, and answers to nothing.
-    assert!(says(&lab.after("mail", &first), "It is done."));
-    assert!(says(&lab.after("mail", &lab.after("files", &first)), "It is done."));
-    assert!(says(&lab.asked("mail", json!({})), "It is done."));
+    assert!(says(&lab.after("mail", &first), "It is done"));
+    assert!(says(&lab.after("mail", &lab.after("files", &first)), "It is done"));
+    assert!(says(&lab.asked("mail", json!({})), "It is done"));
     assert_eq!(lab.sent(), 3);
     // A conversation, its fork, and the same after a restart.
     let made = lab.client.post("/v1/conversations", &json!({})).json();
     let id = made["id"].as_str().unwrap().to_owned();
     let within = |lab: &Lab, script: &str, id: &str| lab.asked(script, json!({ "conversation": id }));
     within(&lab, "web", &id);
-    assert!(says(&within(&lab, "mail", &id), "It is done."));
+    assert!(says(&within(&lab, "mail", &id), "It is done"));
     within(&lab, "crm", &id);
     assert!(says(&within(&lab, "mail", &id), "denied_by_flow"));
     lab.site.stop();
@@ -115,7 +115,7 @@ fn a_conversation_carries_its_sources_from_answer_to_answer() {
     let status = forget(&of_fork);
     assert!([200, 403].contains(&status), "{status}");
     if status == 200 {
-        assert!(says(&within(&lab, "mail", &fork), "It is done."));
+        assert!(says(&within(&lab, "mail", &fork), "It is done"));
     }
 }
 
@@ -131,6 +131,6 @@ fn a_person_approves_a_flow_in_the_items_of_a_response() {
     let body = json!({ "input": [yes], "previous_response_id": asked["id"] });
     let done = lab.client.post("/v1/responses", &body);
     assert_eq!(done.status, 200, "{}", done.text());
-    assert!(says(&done.json(), "It is done."), "{}", done.text());
+    assert!(says(&done.json(), "It is done"), "{}", done.text());
     assert_eq!(lab.sent(), 1);
 }
