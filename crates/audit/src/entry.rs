@@ -5,6 +5,8 @@ use serde::Serialize;
 
 /// Maximum number of characters of a name or text.
 const MAX_CHARS: usize = 200;
+/// Maximum number of names in a list.
+const MAX_LISTED: usize = 20;
 
 /// An event, and the user who caused it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -63,9 +65,12 @@ pub enum Event {
         decision: Verdict,
         /// Why: a kind of reason, or the code of a refusal.
         reason: String,
-        /// The pattern of the rule that decided, if one did.
+        /// The pattern of the rule that decided, or the flow rule, if one did.
         #[serde(skip_serializing_if = "Option::is_none")]
         rule: Option<String>,
+        /// The servers that the data came from, if a flow rule decided.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        sources: Vec<ServerName>,
     },
     /// A call was refused before it was decided: no such tool, or wrong arguments.
     #[serde(rename = "call.refused")]
@@ -87,7 +92,19 @@ pub enum Event {
     CallEnded { execution: ExecutionId, number: u64, ok: bool, code: Option<String>, ms: u64, bytes: u64 },
     /// A person was asked about a call.
     #[serde(rename = "approval.asked")]
-    ApprovalAsked { execution: ExecutionId, number: u64, question: String, server: ServerName, tool: String },
+    ApprovalAsked {
+        execution: ExecutionId,
+        number: u64,
+        question: String,
+        server: ServerName,
+        tool: String,
+        /// The flow rules that ask, if that is why.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        rules: Vec<String>,
+        /// The servers that the data came from, if flow rules ask.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        sources: Vec<ServerName>,
+    },
     /// A question was answered, or will not be.
     #[serde(rename = "approval.answered")]
     ApprovalAnswered { execution: ExecutionId, number: u64, question: String, answer: &'static str },
@@ -253,12 +270,17 @@ impl Event {
     /// Shortens what comes from outside.
     pub(crate) fn bound(&mut self) {
         match self {
-            Self::CallDecided { tool, reason, rule, .. } => {
+            Self::CallDecided { tool, reason, rule, sources, .. } => {
                 bounded(tool);
                 bounded(reason);
-                if let Some(rule) = rule {
-                    bounded(rule);
-                }
+                rule.iter_mut().for_each(bounded);
+                sources.truncate(MAX_LISTED);
+            }
+            Self::ApprovalAsked { tool, rules, sources, .. } => {
+                bounded(tool);
+                rules.truncate(MAX_LISTED);
+                rules.iter_mut().for_each(bounded);
+                sources.truncate(MAX_LISTED);
             }
             Self::CallPlanned { server, tool, .. } => {
                 bounded(server);
@@ -269,7 +291,6 @@ impl Event {
                 bounded(credential);
             }
             Self::CallRefused { code: text, .. }
-            | Self::ApprovalAsked { tool: text, .. }
             | Self::DecisionChanged { tool: text, .. }
             | Self::PolicyChanged { pattern: text, .. }
             | Self::ServerChanged { server: text, .. }

@@ -31,6 +31,7 @@ mod doctor;
 mod documents;
 mod exec;
 mod failures;
+mod flows;
 mod frontend;
 mod guardrails;
 mod install_method;
@@ -44,6 +45,7 @@ mod oauth_tokens;
 mod output;
 mod pii;
 mod plans;
+mod policy;
 mod python_environment;
 mod recursion;
 mod resources;
@@ -143,6 +145,8 @@ enum Command {
     Restore(backup::RestoreArguments),
     /// List user workspaces and clean up unused ones.
     Workspaces(workspaces::WorkspacesArguments),
+    /// Test the rules for tool calls, and show where data came from.
+    Policy(policy::PolicyArguments),
     /// Check code without running it.
     Guardrails(guardrails::GuardrailsArguments),
     /// Show the settings and their origins.
@@ -216,6 +220,7 @@ fn main() -> ExitCode {
         Command::Backup(arguments) => backup::run(&arguments, config),
         Command::Restore(arguments) => backup::restore(&arguments, config),
         Command::Workspaces(arguments) => workspaces::run(&arguments, config),
+        Command::Policy(arguments) => policy::run(&arguments, config),
         Command::Guardrails(arguments) => guardrails::run(&arguments, config),
         Command::Config(arguments) => config::run(&arguments, config),
         Command::Doctor(arguments) => doctor::run(&arguments, config),

@@ -1,6 +1,7 @@
 //! Connects settings, store, servers, backend and engine.
 
 use crate::failures::{Memory, Remembering};
+use crate::flows::{WORD_LABEL, flows, flows_without_server, spellings};
 use crate::oauth_tokens::StoredTokens;
 use crate::output::plain;
 use crate::recursion;
@@ -10,13 +11,12 @@ use crate::variables;
 use anyhow::{Context, bail};
 use coracle_agent::{EmbedderSettings, RemoteEmbedder};
 use coracle_audit::AuditLog;
-use coracle_catalog::server_names;
 use coracle_config::{Approvers, Loaded, McpServer, SandboxType, ServerFault, ServerProblem, Settings, is_foreign};
 use coracle_engine::{
     CallCaps, EmbedderConfig, Engine, EngineConfig, Guardrails, Library, Origin, PlanSettings, Privacy, PrivacyModes,
     SkillSource, ToolEffect, Toolbox, ToolboxConfig,
 };
-use coracle_policy::{ApproverLine, ApproverRule, ApproverRules, Groups, Naming, Rule, Rules, Spellings};
+use coracle_policy::{ApproverLine, ApproverRule, ApproverRules, Groups, Rule, Rules, Spellings};
 use coracle_privacy::{CustomPattern, Detector, DetectorSettings, Kind, Matcher, Vaults};
 use coracle_sandbox::{ForkedLauncher, NativeBackend, NativeConfig, Packages};
 use coracle_store::{Home, Kept, KeyError, SqliteStore, Store, StoreError};
@@ -241,8 +241,8 @@ pub(crate) fn toolbox(
     purpose: Purpose,
 ) -> anyhow::Result<Arc<Toolbox>> {
     let settings = &loaded.settings;
-    let rules = rules(loaded)?;
-    for warning in rules_without_server(loaded, &rules) {
+    let (rules, flows) = (rules(loaded)?, flows(loaded)?);
+    for warning in rules_without_server(loaded, &rules).into_iter().chain(flows_without_server(&flows)) {
         eprintln!("warning: {}", plain(&warning, MAX_MESSAGE));
     }
     // Modules written by hand are imported from that folder, and nothing is written to it.
@@ -264,10 +264,12 @@ pub(crate) fn toolbox(
         caps,
         unusable: unusable(loaded),
     };
-    Ok(match purpose.memory() {
+    let toolbox = match purpose.memory() {
         None => Toolbox::new(config, upstream, store, rules),
         Some(memory) => Toolbox::new(config, Remembering::new(upstream, memory)?, store, rules),
-    })
+    };
+    toolbox.approvals().replace_flows(flows);
+    Ok(toolbox)
 }
 
 /// Policy rules of the settings.
@@ -294,9 +296,7 @@ fn approvers(loaded: &Loaded) -> anyhow::Result<ApproverRules> {
 
 /// Messages about rules for servers that are not configured. Disabled servers count as configured.
 pub(crate) fn rules_without_server(loaded: &Loaded, rules: &Rules) -> Vec<String> {
-    let names = server_names(loaded.settings.mcp_servers.keys().map(String::as_str));
-    let names = names.iter().map(|name| Naming { wire: name.wire, plain: &name.plain, identifier: &name.identifier });
-    let servers: Vec<Arc<Spellings>> = Spellings::of_all(names).into_values().collect();
+    let servers: Vec<Arc<Spellings>> = spellings(loaded).into_values().collect();
     let told = |rule: &Rule| {
         let (origin, pattern) = (&rule.origin, &rule.pattern);
         format!("{origin}: the policy rule {pattern:?} has no effect: no server of that name is configured")
@@ -514,7 +514,7 @@ pub(crate) fn detector(settings: &Settings) -> anyhow::Result<Detector> {
     };
     wanted.custom = set.patterns.iter().map(|(label, regex)| custom(label, Matcher::Regex(regex.clone()))).collect();
     if !set.words.is_empty() {
-        wanted.custom.push(custom("WORD", Matcher::Words(set.words.clone())));
+        wanted.custom.push(custom(WORD_LABEL, Matcher::Words(set.words.clone())));
     }
     Detector::new(wanted).context("privacy")
 }

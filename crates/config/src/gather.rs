@@ -49,6 +49,7 @@ pub(crate) struct GatheredServer {
 pub(crate) struct Gathered {
     pub(crate) values: BTreeMap<&'static str, (Value, Origin)>,
     pub(crate) tools: BTreeMap<String, (Value, Origin)>,
+    pub(crate) flows: Vec<(String, Origin)>,
     pub(crate) approvers: BTreeMap<String, (Value, Origin)>,
     pub(crate) servers: BTreeMap<String, GatheredServer>,
     pub(crate) providers: BTreeMap<String, GatheredProvider>,
@@ -108,6 +109,7 @@ impl Gathered {
     fn value(&mut self, path: &'static str, kind: Kind, node: &Node, origin: &Origin, source: &Source<'_>) {
         match kind {
             Kind::Decisions | Kind::Approvers => return self.by_pattern(kind, node, source),
+            Kind::Rules => return self.rules(path, node, source),
             Kind::Providers => return self.provider_map(node, source),
             _ => {}
         }
@@ -141,6 +143,33 @@ impl Gathered {
                 }
                 Err(Reason::Pattern) => self.problem((source.origin)(name.place), &key, Reason::Pattern),
                 Err(reason) => self.problem((source.origin)(node.place), &key, reason),
+            }
+        }
+    }
+
+    /// Adds rules. A rule that is there already is not added again.
+    fn rules(&mut self, path: &'static str, node: &Node, source: &Source<'_>) {
+        let items = match &node.content {
+            Content::List(items) => items.as_slice(),
+            Content::Null => return,
+            _ => {
+                let reason = value::wrong_type(Kind::Rules, node.what());
+                return self.problem((source.origin)(node.place), path, reason);
+            }
+        };
+        for (number, item) in items.iter().enumerate() {
+            let origin = (source.origin)(item.place);
+            match &item.content {
+                Content::Scalar(text, _) if !self.flows.iter().any(|(known, _)| known == text) => {
+                    self.flows.push((text.clone(), origin));
+                }
+                Content::Scalar(..) => {}
+                // `a -> b: deny` without quotation marks is a map in YAML.
+                _ => {
+                    let found = format!("{}: put the rule in quotation marks", item.what());
+                    let reason = Reason::WrongType { expected: "a string".to_owned(), found };
+                    self.problem(origin, &format!("{path}[{number}]"), reason);
+                }
             }
         }
     }
@@ -192,7 +221,7 @@ impl Gathered {
 
     fn text(&mut self, path: &'static str, kind: Kind, text: &str, source: &Source<'_>) {
         let origin = (source.origin)(Place::default());
-        if matches!(kind, Kind::Decisions | Kind::Approvers | Kind::Providers) {
+        if matches!(kind, Kind::Decisions | Kind::Approvers | Kind::Rules | Kind::Providers) {
             match Node::parse(text) {
                 Ok(node) => self.value(path, kind, &node, &origin, source),
                 Err(error) => self.problem(origin, path, Reason::Unparsable { message: error.message }),

@@ -4,6 +4,8 @@ use coracle_types::MAX_CALL_BYTES;
 
 /// The sections whose entries have names that the user chooses.
 pub(crate) const TOOLS: &str = "policy.tools";
+/// The list of rules about the flow of data.
+pub(crate) const FLOWS: &str = "policy.flows";
 /// See [`TOOLS`].
 pub(crate) const APPROVERS: &str = "policy.approvers";
 /// See [`TOOLS`].
@@ -53,6 +55,8 @@ pub(crate) enum Kind {
     TextLists,
     /// Decisions by pattern.
     Decisions,
+    /// A list of strings, each with a place of its own. Weaker sources add to it.
+    Rules,
     /// Groups of approvers by pattern.
     Approvers,
     /// Model providers by name.
@@ -99,8 +103,10 @@ const CLEANUP_MODES: &[(&str, &str)] = &[("off", "off"), ("dry_run", "dry_run"),
 const AUDIT_SYNC: &[(&str, &str)] = &[("interval", "interval"), ("always", "always")];
 /// Where personal data is replaced by tokens.
 const PRIVACY_MODES: &[(&str, &str)] = &[("off", "off"), ("model", "model"), ("strict", "strict")];
+/// Decisions about private and untrusted data together.
+const TRIFECTA: &[(&str, &str)] = &[("ask", "ask"), ("deny", "deny"), ("off", "off")];
 /// Labels of servers.
-const LABELS: &[(&str, &str)] = &[("private", "private")];
+const LABELS: &[(&str, &str)] = &[("private", "private"), ("untrusted", "untrusted"), ("exfil", "exfil")];
 
 /// A limit in bytes on one call.
 const BYTES: Kind = Kind::Whole(1024, MAX_CALL_BYTES);
@@ -143,7 +149,10 @@ pub(crate) const KEYS: &[Key] = &[
     also("guardrails.max_execution_time", Kind::Seconds, &["GUARDRAILS_MAX_EXECUTION_TIME"]),
     also("guardrails.max_memory_mb", Kind::Whole(32, 1 << 20), &["GUARDRAILS_MAX_MEMORY_MB"]),
     key(TOOLS, Kind::Decisions),
+    key(FLOWS, Kind::Rules),
+    key("policy.trifecta", Kind::Choice(TRIFECTA)),
     key("policy.approval_seconds", Kind::Whole(1, 86_400)),
+    key("policy.guess_labels", Kind::Truth),
     key("policy.groups", Kind::TextLists),
     key(APPROVERS, Kind::Approvers),
     key("plan.read_only", Kind::Texts),

@@ -4,7 +4,7 @@ use crate::dotenv::DotEnv;
 use crate::earlier;
 use crate::environment::{self, CONFIG_VARIABLE, HOME_VARIABLE, KEY_COMMAND_VARIABLE, KEY_VARIABLE};
 use crate::gather::{Flag, Gathered};
-use crate::keys::{APPROVERS, KEYS, PROVIDERS, SERVERS, TOOLS};
+use crate::keys::{APPROVERS, FLOWS, KEYS, PROVIDERS, SERVERS, TOOLS};
 use crate::problem::{ConfigError, Problem, Reason, Warning};
 use crate::provider_names::{AZURE, needs_url};
 use crate::providers;
@@ -86,7 +86,8 @@ pub struct Loaded {
     /// The settings.
     pub settings: Settings,
     /// The origins of values, by key. A key without an origin has its default. Entries of `policy.tools`,
-    /// `policy.approvers` and `mcpServers` have separate origins: `policy.tools.PATTERN`, `mcpServers.NAME`. So have the keys of entries of
+    /// `policy.approvers`, `policy.flows` and `mcpServers` have separate origins: `policy.tools.PATTERN`,
+    /// `policy.flows[NUMBER]`, `mcpServers.NAME`. So have the keys of entries of
     /// `agent.providers`: `agent.providers.NAME.KEY`, or `agent.providers.NAME` if the entry is empty.
     pub origins: BTreeMap<String, Origin>,
     /// The settings file, if there is one.
@@ -256,6 +257,10 @@ fn assemble(gathered: &Gathered, problems: &mut Vec<Problem>) -> (Settings, BTre
         }
         insert(&mut root, path, Value::Object(by_pattern));
     }
+    for (number, (_, origin)) in gathered.flows.iter().enumerate() {
+        origins.insert(format!("{FLOWS}[{number}]"), origin.clone());
+    }
+    insert(&mut root, FLOWS, gathered.flows.iter().map(|(rule, _)| Value::from(rule.as_str())).collect());
     let mut providers = Map::new();
     for (name, provider) in &gathered.providers {
         let fields = provider.fields.iter().map(|(field, found)| ((*field).to_owned(), found.value.clone()));

@@ -107,9 +107,18 @@ pub struct Policy {
     /// allowed.
     #[schemars(with = "BTreeMap<String, DecisionText>")]
     pub tools: BTreeMap<String, Decision>,
+    /// Rules about where data may go, such as `crm -> mail: allow [EMAIL, PERSON]`: a source and a sink, each a server, a
+    /// pattern, `label:NAME` or `*`, then `allow`, `ask` or `deny`, and optionally kinds of personal data. The most specific
+    /// matching rule applies, and of several such rules the strictest.
+    pub flows: Vec<String>,
+    /// What happens when code that has read from a server labelled `private` and from one labelled `untrusted` calls one
+    /// labelled `exfil`.
+    pub trifecta: Trifecta,
     /// Maximum time to wait for a person who answers over HTTP, in seconds. After that, the call is refused.
     #[schemars(range(min = 1, max = 86_400))]
     pub approval_seconds: u64,
+    /// Guess the labels of servers whose entries have no `labels`, from commands, URLs and names.
+    pub guess_labels: bool,
     /// Users by group. Policies and approvals refer to these groups.
     pub groups: BTreeMap<String, Vec<String>>,
     /// Groups that approve calls in place of the user whose code makes them, by tool pattern as in `policy.tools`: a
@@ -121,8 +130,29 @@ pub struct Policy {
 
 impl Default for Policy {
     fn default() -> Self {
-        Self { tools: BTreeMap::new(), approval_seconds: 600, groups: BTreeMap::new(), approvers: BTreeMap::new() }
+        Self {
+            tools: BTreeMap::new(),
+            flows: Vec::new(),
+            trifecta: Trifecta::Ask,
+            approval_seconds: 600,
+            guess_labels: true,
+            groups: BTreeMap::new(),
+            approvers: BTreeMap::new(),
+        }
     }
+}
+
+/// What happens to data when private and untrusted data come together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Trifecta {
+    /// A person has to approve the call.
+    #[default]
+    Ask,
+    /// The call is refused.
+    Deny,
+    /// Nothing.
+    Off,
 }
 
 /// Plans: what code would change, until a person approves it.

@@ -153,6 +153,7 @@ fn from_scalar(kind: Kind, text: &str, style: Style, base: &Base) -> Result<Valu
         | Kind::TextLists
         | Kind::Decisions
         | Kind::Approvers
+        | Kind::Rules
         | Kind::Providers => Err(wrong_type(kind, found)),
     }
 }
@@ -255,6 +256,7 @@ pub(crate) fn wrong_type(kind: Kind, found: &str) -> Reason {
         Kind::Texts => "a list of strings".to_owned(),
         Kind::TextOrTexts => "a string or a list of strings".to_owned(),
         Kind::TextMap => "a map of strings".to_owned(),
+        Kind::Rules => "a list of rules".to_owned(),
         Kind::TextLists => "a map of lists of strings".to_owned(),
         Kind::Approvers => "a map of patterns to groups".to_owned(),
         Kind::Decisions => "a map of patterns to allow, ask or deny".to_owned(),

@@ -10,6 +10,7 @@ use coracle_policy::{Answer, Grant, GroupAnswer, Question, Reason, Refusal};
 use coracle_types::{Execution, ExecutionId, PlanId, ServerName, ToolCall, UserId};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -78,7 +79,7 @@ impl Audit {
             Grant::Group(_) => ("group", None),
         };
         let appended = async {
-            let event = call.decided(log, Some(arguments), Verdict::Allow, reason, rule).await?;
+            let event = call.decided(log, Some(arguments), Verdict::Allow, reason, (rule, Vec::new())).await?;
             log.append(Entry::of(call.user, event)).await
         };
         appended.await.map_err(|error| unavailable(&error))
@@ -87,18 +88,23 @@ impl Audit {
     /// Records that a call is denied.
     pub(crate) async fn denied(&self, call: CallOf<'_>, arguments: &Map<String, Value>, refusal: &Refusal) {
         let rule = match refusal {
-            Refusal::Denied { reason, .. } => reason_of(reason).1,
-            _ => None,
+            Refusal::Denied { reason, .. } => (reason_of(reason).1, Vec::new()),
+            Refusal::Flow { verdict }
+            | Refusal::NobodyToAsk { reason: Reason::Flow(verdict), .. }
+            | Refusal::TimedOut { reason: Reason::Flow(verdict), .. } => {
+                (Some(verdict.rule.clone()), verdict.sources.iter().cloned().collect())
+            }
+            _ => (None, Vec::new()),
         };
         self.deny(call, Some(arguments), refusal.code(), rule).await;
     }
 
     /// Records that the rules deny a call, before its arguments were looked at.
     pub(crate) async fn denied_early(&self, call: CallOf<'_>, error: &HostCallError) {
-        self.deny(call, None, &error.code, None).await;
+        self.deny(call, None, &error.code, (None, Vec::new())).await;
     }
 
-    async fn deny(&self, call: CallOf<'_>, arguments: Option<&Map<String, Value>>, code: &str, rule: Option<String>) {
+    async fn deny(&self, call: CallOf<'_>, arguments: Option<&Map<String, Value>>, code: &str, rule: Decisive) {
         let Some(log) = self.log() else { return };
         match call.decided(log, arguments, Verdict::Deny, code, rule).await {
             Ok(event) => log.append_later(Entry::of(call.user, event)),
@@ -108,12 +114,15 @@ impl Audit {
 
     /// Records that a person is asked.
     pub(crate) fn asked(&self, number: u64, question: &Question) -> Asked {
+        let sources: BTreeSet<&ServerName> = question.flow.iter().flat_map(|verdict| &verdict.sources).collect();
         let asked = Event::ApprovalAsked {
             execution: question.execution.clone(),
             number,
             question: question.id.to_string(),
             server: question.server.clone(),
             tool: question.tool.clone(),
+            rules: question.flow.iter().map(|verdict| verdict.rule.clone()).collect(),
+            sources: sources.into_iter().cloned().collect(),
         };
         self.later(&question.user, asked);
         let (user, execution) = (question.user.clone(), question.execution.clone());
@@ -159,10 +168,14 @@ fn unavailable(error: &AuditError) -> HostCallError {
 fn reason_of(reason: &Reason) -> (&'static str, Option<String>) {
     match reason {
         Reason::Rule { pattern, .. } => ("rule", Some(pattern.clone())),
+        Reason::Flow(verdict) => ("flow", Some(verdict.rule.clone())),
         Reason::Wish => ("wish", None),
         Reason::Default { .. } => ("default", None),
     }
 }
+
+/// The rule that decided, and the servers that the data came from if it is a flow rule.
+type Decisive = (Option<String>, Vec<ServerName>);
 
 /// A call that is decided about.
 #[derive(Clone, Copy)]
@@ -182,7 +195,7 @@ impl CallOf<'_> {
         arguments: Option<&Map<String, Value>>,
         decision: Verdict,
         reason: &str,
-        rule: Option<String>,
+        (rule, sources): Decisive,
     ) -> Result<Event, AuditError> {
         let digest = match arguments {
             None => String::new(),
@@ -209,6 +222,7 @@ impl CallOf<'_> {
             decision,
             reason: reason.to_owned(),
             rule,
+            sources,
         })
     }
 }

@@ -5,6 +5,7 @@
 
 mod access;
 mod asking;
+mod flows;
 mod personal;
 pub(crate) mod planning;
 mod search;
@@ -13,7 +14,7 @@ use crate::answer::Answer;
 use crate::audit::{Audit, CallInProgress, CallOf, Stage};
 use crate::call_log::digest;
 use crate::clock::Clock;
-use crate::host_calls::{ABSENT, HostCallError, HostCalls, SEARCH, TOOL, refused, upstream_failed};
+use crate::host_calls::{ABSENT, HostCallError, HostCalls, SAVE_SKILL, SEARCH, TOOL, refused, upstream_failed};
 use crate::json;
 use crate::ledger::{Ledger, Line};
 use crate::listener::Listener;
@@ -21,17 +22,19 @@ use crate::plans::Planner;
 use crate::privacy::{ForModel, Privacy};
 use crate::recording::{Entry, Found, Recording};
 use crate::request::DirectError;
+use crate::sources::SourceTracker;
 use crate::toolbox::{Inventory, Toolbox};
 use crate::waiting::telling;
 use asking::Asking;
 use async_trait::async_trait;
 use coracle_guardrails::Access;
 use coracle_policy::{Approver, Call};
-use coracle_types::{Event, ExecutionId, MAX_CALL_BYTES, ServerName, SessionId, Tool, UserId};
+use coracle_store::Place;
+use coracle_types::{Event, ExecutionId, MAX_CALL_BYTES, ServerName, SessionId, Tool, ToolHints, UserId};
 use coracle_upstream::{CallContext, ServerState, ServerStatus, UpstreamError};
 use planning::Foreseen;
 use serde_json::{Map, Value, json};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Instant;
@@ -59,6 +62,10 @@ pub(crate) struct Caller {
     pub(crate) for_model: Option<ForModel>,
     /// Set if personal data is replaced by tokens.
     pub(crate) privacy: Option<Arc<Privacy>>,
+    /// What finds personal data, for flow rules, also if nothing is replaced.
+    pub(crate) detection: Option<Arc<Privacy>>,
+    /// The servers that the code has read from.
+    pub(crate) sources: Arc<SourceTracker>,
     /// What it may do with tools.
     pub(crate) access: Access,
 }
@@ -205,13 +212,18 @@ impl Broker {
             self.plan(planner, &server, &tool, arguments, &mut current).await
         } else if let Some(answer) = replayed {
             current.line.replayed();
-            answer.map(|value| {
+            let noted = match ServerName::new(&server) {
+                Ok(name) => self.receives(&name, ToolHints::default()).await,
+                Err(_) => Ok(()),
+            };
+            noted.and(answer).map(|value| {
                 let length = json::length(&value);
                 (value, length)
             })
         } else {
             let outcome = self.call(&server, &tool, arguments, &mut current).await;
-            self.shown_to_code(&server, outcome).await
+            let shown = self.shown_to_code(&server, outcome).await;
+            self.with_sources(&server, shown).await
         };
         if let Some(entry) = current.entry
             && let Err(error) = entry.end(outcome.as_ref().map(|(value, _)| value)).await
@@ -238,10 +250,11 @@ impl Broker {
         current: &mut Current,
     ) -> Result<(Value, u64), HostCallError> {
         let user = &self.caller.user;
-        let arguments = self.restored(arguments).await?;
+        let (arguments, tokens) = self.restored(arguments).await?;
         let bytes = json::length(&arguments);
         let name = ServerName::new(server).map_err(|_| self.toolbox.no_server(server))?;
-        let (tool, arguments) = self.admit(&name, tool, arguments, bytes, Arguments::Checked, current).await?;
+        let (tool, arguments) =
+            self.admit(&name, tool, (arguments, tokens), bytes, Arguments::Checked, current).await?;
         // Acquired after the approval, so that a call that waits for a person does not delay others. `acquire` fails
         // only if the semaphore is closed, which never happens.
         let _permit = self.under_way.acquire().await;
@@ -289,6 +302,7 @@ impl Broker {
             })?;
             let length = json::length(&answer);
             self.fits(length, LESS)?;
+            self.came_from(server.as_str(), &answer).await?;
             Ok::<_, DirectError>((answer, length))
         };
         let (user, outcome) = (&self.caller.user, passed.await);
@@ -311,7 +325,7 @@ impl Broker {
         &self,
         server: &ServerName,
         tool: &str,
-        arguments: Map<String, Value>,
+        (arguments, tokens): (Map<String, Value>, BTreeSet<String>),
         bytes: u64,
         checks: Arguments,
         current: &mut Current,
@@ -355,6 +369,7 @@ impl Broker {
         let arguments = Value::Object(arguments);
         let names = self.toolbox.names(user, server, &tool.name);
         let doubt = current.entry.as_ref().and_then(|entry| entry.doubt(tool.hints));
+        let cargo = self.cargo(&tool, &names, &arguments, tokens).await?;
         let question = Call {
             user,
             session: self.caller.session.as_ref(),
@@ -362,6 +377,7 @@ impl Broker {
             tool: &tool,
             names: &names,
             arguments: &arguments,
+            cargo: &cargo,
             doubt,
         };
         let (approver, audit, number) = (self.caller.approver.as_ref(), &self.caller.audit, current.line.number());
@@ -391,6 +407,7 @@ impl Broker {
         self.started(server, &mut current.line, self.toolbox.upstream().tools(user, server))
             .await
             .map_err(|error| upstream_failed(&error))?;
+        self.receives(server, tool.hints).await?;
         // Last of all: what is recorded as allowed is called.
         audit.allowed(self.call_of(server, &tool.name, bytes, current), &arguments, &grant).await?;
         current.line.reached(Stage::Allowed);
@@ -447,6 +464,12 @@ impl HostCalls for Broker {
             TOOL => self.tool(params).await,
             SEARCH => self.search(params).await,
             ABSENT => Ok(self.absent(&params)),
+            SAVE_SKILL => {
+                if self.toolbox.approvals().flows().is_active() {
+                    self.caller.sources.leaves_in(&Place::skills()).await?;
+                }
+                self.others.call(method, params).await
+            }
             _ => self.others.call(method, params).await,
         }
     }

@@ -25,9 +25,9 @@ use coracle_guardrails::Guardrails;
 use coracle_privacy::{PrivacyError, UserVault};
 use coracle_sandbox::Backend;
 use coracle_store::{
-    ArtifactRecord, ArtifactUsage, ArtifactVersion, ExecutionRecord, Kept, SessionRecord, Store, StoreError,
+    ArtifactRecord, ArtifactUsage, ArtifactVersion, ExecutionRecord, Kept, Place, SessionRecord, Store, StoreError,
 };
-use coracle_types::{Artifact, ArtifactId, Execution, ExecutionId, Limits, Mode, Plan, PlanId, UserId};
+use coracle_types::{Artifact, ArtifactId, Execution, ExecutionId, Limits, Mode, Plan, PlanId, ServerName, UserId};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -186,6 +186,27 @@ impl Engine {
     /// How personal data is protected, if it can be.
     pub fn privacy(&self) -> Option<Arc<Privacy>> {
         self.parts().privacy.get()
+    }
+
+    /// The name of a user's workspace, or of the folder that is used instead of it, for [`Engine::carry`].
+    pub fn workspace_place(&self, user: &UserId, workspace: Option<&Path>) -> Place {
+        self.components.executor.workspace_place(user, workspace)
+    }
+
+    /// Notes that a client carries data from one place to another. Does nothing while no flow rule depends on it.
+    pub async fn carry(&self, user: &UserId, from: &Place, to: &Place) -> Result<(), StoreError> {
+        match self.parts().tools.toolbox() {
+            Some(toolbox) if toolbox.approvals().flows().is_active() => toolbox.carry(user, from, to).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes that a place gets data of a server, not by a call of a tool. Does nothing while no flow rule depends on it.
+    pub async fn note_source(&self, user: &UserId, place: &Place, server: &ServerName) -> Result<(), StoreError> {
+        match self.parts().tools.toolbox() {
+            Some(toolbox) if toolbox.approvals().flows().is_active() => toolbox.note_source(user, place, server).await,
+            _ => Ok(()),
+        }
     }
 
     /// The vault of a user, if what goes to a model has tokens instead of personal data.

@@ -17,6 +17,9 @@ pub(crate) const ABSENT: &str = "absent";
 /// The method that records a checkpoint of a session.
 pub(crate) const CHECKPOINT: &str = "checkpoint";
 
+/// The method that saves a skill.
+pub(crate) const SAVE_SKILL: &str = "skill.save";
+
 /// The prefix of the methods for skills.
 pub(crate) const SKILL_PREFIX: &str = "skill.";
 

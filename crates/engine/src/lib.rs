@@ -58,6 +58,7 @@ mod servers;
 mod sessions;
 mod skill_store;
 mod skills;
+mod sources;
 mod toolbox;
 mod tools;
 mod under_way;

@@ -7,6 +7,7 @@ use crate::host_calls::{HostCallError, HostCalls, NoCalls};
 use crate::plans::Planner;
 use coracle_guardrails::Access;
 use coracle_policy::{Approver, NobodyToAsk};
+use coracle_store::Place;
 use coracle_types::{Event, Language, Limits, Mode, ServerName, SessionId, UserId};
 use coracle_upstream::CallContext;
 use serde_json::{Map, Value};
@@ -35,6 +36,8 @@ pub struct Request {
     /// Session that it runs in, if any: an id, or a name, which creates a session if the user has none of that name. `new`
     /// creates one without a name.
     pub session: Option<SessionId>,
+    /// Conversation or client that gets the answer: later requests may use its data.
+    pub conversation: Option<Place>,
     /// Short description of the task, for the log.
     pub description: Option<String>,
     /// Folder to use as the workspace instead of the user's own.
@@ -59,6 +62,8 @@ pub struct Request {
     pub mode: Mode,
     /// Whether the execution is listed. Those that the server runs for itself are not.
     pub is_listed: bool,
+    /// Set if the workspace is a copy: the place that it is copied from, and changes may get to.
+    pub(crate) copied_from: Option<Place>,
     /// Set if a skill is tried out: the folder that the code sees instead of the user's skills. No artifacts are kept.
     pub(crate) trial: Option<PathBuf>,
     /// Collects the calls in the mode `plan`.
@@ -74,6 +79,7 @@ impl Request {
             code: code.into(),
             vars: Map::new(),
             session: None,
+            conversation: None,
             description: None,
             workspace: None,
             limits: Limits::default(),
@@ -86,6 +92,7 @@ impl Request {
             access: Access::Any,
             mode: Mode::Run,
             is_listed: true,
+            copied_from: None,
             trial: None,
             planner: None,
         }
@@ -113,6 +120,8 @@ pub struct DirectCall {
     pub user: UserId,
     /// Session that an approval for a session counts for.
     pub session: Option<SessionId>,
+    /// Conversation or client that gets the answer: later requests may use its data.
+    pub conversation: Option<Place>,
     /// Server of the tool.
     pub server: ServerName,
     /// Name of the tool on the wire.

@@ -27,6 +27,11 @@ impl UserFolders {
         Self { base: workspaces.join(user.as_str()) }
     }
 
+    /// The folder that becomes `/workspace`, which need not exist.
+    pub(crate) fn folder(&self) -> PathBuf {
+        self.base.join("files")
+    }
+
     /// The folder that becomes `/workspace`. It and the links in it are created if they are missing.
     pub(crate) fn files(&self) -> io::Result<PathBuf> {
         let files = self.made("files")?;

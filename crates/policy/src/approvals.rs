@@ -1,10 +1,12 @@
+mod flows;
+
 use crate::call::Call;
 use crate::definition::{arguments_digest, definition_digest};
 use crate::grants::{Grants, Reach, Span};
 use crate::restrictions::Restrictions;
 use crate::{
-    Answer, Approver, Doubt, GroupAnswer, GroupApprover, NoQuorum, NobodyToAsk, Policy, Question, QuestionId, Reason,
-    Refusal, Verdict,
+    Answer, Approver, Doubt, Flows, GroupAnswer, GroupApprover, NoQuorum, NobodyToAsk, Policy, Question, QuestionId,
+    Reason, Refusal, Verdict,
 };
 use coracle_store::{Store, StoreError, ToolDecision};
 use coracle_types::{Decision, ExecutionId, ServerName, SessionId, Tool, UserId};
@@ -40,6 +42,8 @@ pub struct Approvals {
     /// Replaced as a whole.
     policy: RwLock<Arc<Policy>>,
     store: Arc<dyn Store>,
+    /// Replaced as a whole.
+    flows: RwLock<Arc<Flows>>,
     grants: Grants,
     restrictions: Restrictions,
     /// Counts answers that may settle other open questions.
@@ -54,6 +58,7 @@ impl Approvals {
         Self {
             policy: RwLock::new(Arc::new(policy)),
             store,
+            flows: RwLock::default(),
             grants: Grants::default(),
             restrictions: Restrictions::default(),
             answers: watch::Sender::new(0),
@@ -77,7 +82,25 @@ impl Approvals {
         self.tell_others();
     }
 
-    /// Decides whether the call may be made, and asks a person if necessary.
+    /// The rules about the flow of data.
+    pub fn flows(&self) -> Arc<Flows> {
+        Arc::clone(&self.flows.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Replaces the rules about the flow of data. Open questions that the new rules answer are withdrawn.
+    pub fn replace_flows(&self, flows: Flows) {
+        *self.flows.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(flows);
+        self.tell_others();
+    }
+
+    /// Decides whether the call may be made, and asks a person if necessary: whether this data may go there, and then
+    /// whether the tool may be called. The answer to one of these questions never settles the other.
+    pub async fn decide(&self, call: Call<'_>, approver: &dyn Approver) -> Result<Grant, Refusal> {
+        self.decide_flow(&call, approver).await?;
+        self.decide_tool(call, approver).await
+    }
+
+    /// Decides whether the tool may be called, and asks a person if necessary.
     ///
     /// Each call has its own question. The question is withdrawn if the tool is meanwhile allowed for the session or
     /// permanently, or if the future is dropped. A caller with a running clock can stop it in the approver.
@@ -87,7 +110,7 @@ impl Approvals {
     ///
     /// Where a group has to approve, its members are asked instead. If it is another group after a change of the rules,
     /// the question begins anew with the same ID.
-    pub async fn decide(&self, call: Call<'_>, approver: &dyn Approver) -> Result<Grant, Refusal> {
+    async fn decide_tool(&self, call: Call<'_>, approver: &dyn Approver) -> Result<Grant, Refusal> {
         let mut id = None;
         loop {
             if let Some(decided) = self.decide_under_these_rules(&call, approver, &mut id).await {
@@ -196,7 +219,10 @@ impl Approvals {
         arguments: Option<&str>,
     ) -> Result<bool, StoreError> {
         let is_forgotten = match arguments {
-            None => self.store.forget(user, server, tool).await?,
+            None => {
+                let are_flows_forgotten = self.store.forget_flow_approvals(user, server, tool).await?;
+                self.store.forget(user, server, tool).await? || are_flows_forgotten
+            }
             Some(arguments) => self.store.forget_arguments(user, server, tool, arguments).await?,
         };
         self.restrictions.forget(user);

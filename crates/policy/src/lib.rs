@@ -19,8 +19,10 @@ mod call;
 mod configuration_line;
 mod definition;
 mod doubt;
+mod flow;
 mod grants;
 mod groups;
+mod labels;
 mod names;
 mod pattern;
 mod policy;
@@ -38,7 +40,12 @@ pub use approver_rules::{
 pub use call::Call;
 pub use definition::definition_digest;
 pub use doubt::Doubt;
+pub use flow::{
+    Cargo, Concern, EndError, FlowDecision, FlowLine, FlowSyntax, FlowVerdict, Flows, FlowsError, KnownServers,
+    MAX_FLOW_RULES, Sink, Sources, TRIFECTA, Valuable,
+};
 pub use groups::{GroupError, Groups};
+pub use labels::{Guess, Labels, ServerLabels, guessed_from, guesses};
 pub use names::{Naming, Spellings, ToolNames};
 pub use pattern::{Match, Pattern, PatternError};
 pub use policy::{Policy, Reason, Verdict};

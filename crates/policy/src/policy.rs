@@ -1,5 +1,5 @@
 use crate::configuration_line::allow_line;
-use crate::{Quorum, Rules, ToolNames, render};
+use crate::{FlowVerdict, Quorum, Rules, ToolNames, render};
 use coracle_types::{Decision, Tool};
 use std::fmt;
 
@@ -34,6 +34,8 @@ pub enum Reason {
     },
     /// The user wants to be asked, although the policy allows the tool.
     Wish,
+    /// A rule about the flow of data.
+    Flow(FlowVerdict),
     /// No rule matches the tool.
     Default {
         /// The tool is marked as destructive.
@@ -90,6 +92,7 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rule { pattern, origin } => write!(f, "rule {:?} ({origin})", render::name(pattern)),
+            Self::Flow(verdict) => verdict.fmt(f),
             Self::Wish => f.write_str("the user wants to be asked about this tool"),
             Self::Default { destructive: true } => f.write_str("the tool is marked as destructive"),
             Self::Default { destructive: false } => f.write_str("no rule matches"),

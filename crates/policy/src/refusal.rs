@@ -1,4 +1,4 @@
-use crate::{Doubt, Quorum, Reason, Verdict};
+use crate::{Doubt, FlowVerdict, Quorum, Reason, Verdict};
 
 /// Why a tool may not be called. The error does not name the tool, which the caller knows.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -10,6 +10,12 @@ pub enum Refusal {
         reason: Reason,
         /// The configuration line that would allow the tool.
         allow_line: String,
+    },
+    /// A rule about the flow of data denies it.
+    #[error("this call is denied: {verdict}")]
+    Flow {
+        /// The rule, and what it is about.
+        verdict: FlowVerdict,
     },
     /// A person refused the tool permanently, earlier.
     #[error("calls to this tool were permanently refused")]
@@ -61,6 +67,7 @@ impl Refusal {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Denied { .. } => "denied_by_policy",
+            Self::Flow { .. } => "denied_by_flow",
             Self::Remembered => "denied_for_good",
             Self::Refused => "denied_by_person",
             Self::InDoubt { doubt, .. } => doubt.code(),
@@ -76,6 +83,9 @@ impl Refusal {
             Self::NobodyToAsk { reason: Reason::Wish, .. } | Self::TimedOut { reason: Reason::Wish, .. } => {
                 "the user can revoke the decision to be asked".to_owned()
             }
+            Self::Flow { verdict }
+            | Self::NobodyToAsk { reason: Reason::Flow(verdict), .. }
+            | Self::TimedOut { reason: Reason::Flow(verdict), .. } => verdict.hint.clone(),
             Self::Denied { allow_line, .. }
             | Self::NobodyToAsk { allow_line, .. }
             | Self::TimedOut { allow_line, .. } => {

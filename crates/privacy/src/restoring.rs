@@ -157,3 +157,10 @@ impl<'a> Attachment<'a> {
 fn is_json(text: &str) -> bool {
     text.trim_start().starts_with(['{', '[']) && serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
+
+/// What has the form of a token in JSON.
+pub fn tokens_in(value: &Value) -> BTreeSet<String> {
+    let mut spotting = Tokens::default();
+    crate::item::look_at(value, None, &mut spotting);
+    spotting.found
+}

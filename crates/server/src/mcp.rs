@@ -23,6 +23,7 @@ mod run;
 mod selection;
 mod shape;
 mod skills;
+mod sources;
 mod tasks;
 mod token_count;
 
@@ -31,7 +32,7 @@ pub use agent_tools::FrontendTools;
 pub(crate) use code_request::CodeRequest;
 pub use definitions::{OfferedTool, names as tool_names, offered as offered_tools};
 pub(crate) use files::with_files;
-pub use frontend::{Frontend, FrontendOptions};
+pub use frontend::{Frontend, FrontendOptions, new_client};
 pub(crate) use held::HeldExecutions;
 pub use prompt::INSTRUCTIONS;
 pub use selection::SelectedTools;
@@ -273,6 +274,7 @@ impl ServerHandler for Frontend {
                 // What it returns is meant for the model, if it is allowed.
                 return frontend.call_own(request, context).await;
             }
+            frontend.carries(&request.name).await?;
             frontend.restored_names(&mut request).await?;
             let answer = frontend.call_own(request, context).await;
             return frontend.tool_result_for_model(answer).await;
@@ -354,6 +356,8 @@ impl ServerHandler for Frontend {
         request.uri = frontend.restored_name(request.uri).await?;
         let answer = if self.options.profile == Profile::Direct && !request.uri.starts_with("coracle://") {
             frontend.pass_on_resource(request, context).await
+        } else if let Err(error) = frontend.reads_own_resource().await {
+            Err(error)
         } else if request.uri.starts_with(skills::SCHEME) {
             skills::read(&frontend, &request.uri).await.map(Into::into)
         } else if request.uri.starts_with(files::SCHEME) {

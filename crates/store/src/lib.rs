@@ -27,6 +27,7 @@ mod migrations;
 mod moment;
 mod owner;
 mod plans;
+mod provenance;
 mod records;
 mod runs;
 mod seal;
@@ -65,6 +66,10 @@ pub use memory::MemoryStore;
 pub use migrations::schema_version;
 pub use owner::Owner;
 pub use plans::{KEPT_PLANS, MAX_PLAN_BYTES, PlanRecord, Plans};
+pub use provenance::{
+    FlowApproval, KEPT_CLIENT_SOURCES, KEPT_VALUE_SOURCES, MAX_FLOW_APPROVALS, MAX_PLACE_SOURCES, Place, PlacedSource,
+    Provenance,
+};
 pub use records::{ExecutionRecord, ListedTools, MAX_ARGUMENT_DECISIONS, Shape, ToolDecision};
 pub use runs::{
     ConversationRecord, ItemPage, ItemRecord, ItemsOf, NewItem, NewRun, NewStep, Progress, RunCall, RunEnd, RunRecord,

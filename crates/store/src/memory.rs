@@ -5,6 +5,7 @@ mod conversations;
 mod executions;
 mod journal;
 mod plans;
+mod provenance;
 mod runs;
 mod token_use;
 mod token_vault;
@@ -46,6 +47,7 @@ struct State {
     approvals: BTreeMap<UserId, Vec<ApprovalRecord>>,
     tokens: BTreeMap<UserId, BTreeMap<Day, u64>>,
     vaults: token_vault::Vaults,
+    provenance: BTreeMap<UserId, provenance::Known>,
     /// The newest first.
     plans: BTreeMap<UserId, Vec<PlanRecord>>,
 }
@@ -176,6 +178,7 @@ impl Store for MemoryStore {
         state.tools.retain(|(_, of), _| of != server);
         state.shapes.retain(|(_, of, _), _| of != server);
         state.decisions.retain(|(_, of, ..), _| of != server);
+        state.provenance.values_mut().for_each(|known| known.forget_server(server));
         let sign_in = sign_in_secret(server);
         state.secrets.retain(|(_, name), _| *name != sign_in);
         Ok(())
@@ -202,6 +205,7 @@ impl Store for MemoryStore {
             }
             state.tokens.remove(user);
             state.vaults.remove(user);
+            state.provenance.remove(user);
             state.plans.remove(user);
         }
         self.log.lock().unwrap_or_else(PoisonError::into_inner).remove(user);

@@ -11,6 +11,7 @@ mod fault;
 mod journal;
 mod life;
 mod plans;
+mod provenance;
 mod readiness;
 mod rows;
 mod run_calls;

@@ -1,6 +1,6 @@
 use crate::{
     Accounts, ApprovalLog, Artifacts, Conversations, DerivedKey, ExecutionRecord, Journal, Kept, ListedTools, Owner,
-    Plans, Runs, Shape, StoreError, TokenUse, TokenVault, ToolDecision,
+    Plans, Provenance, Runs, Shape, StoreError, TokenUse, TokenVault, ToolDecision,
 };
 use async_trait::async_trait;
 use coracle_types::{ExecutionId, Secret, ServerName, UserId};
@@ -25,6 +25,7 @@ pub trait Store:
     + Conversations
     + Journal
     + Plans
+    + Provenance
     + Runs
     + TokenUse
     + TokenVault
@@ -91,13 +92,13 @@ pub trait Store:
         arguments: &str,
     ) -> Result<bool, StoreError>;
 
-    /// Deletes the tools, shapes, decisions and sign-ins (see [`sign_in_secret`]) of a server for every owner, because
+    /// Deletes the tools, shapes, decisions, approvals of flows and sign-ins (see [`sign_in_secret`]) of a server for every owner, because
     /// it is no longer configured, and a later server with its name is a different one. Other secrets stay.
     async fn forget_server(&self, server: &ServerName) -> Result<(), StoreError>;
 
     /// Deletes a user and all data of the user: the account with its keys, sessions and links, decisions, tools and
     /// shapes of their servers, secrets, executions, the logs of sessions and approvals, conversations with their runs,
-    /// token counts, the vault, plans, and the index of artifacts. A later user with
+    /// token counts, the vault, plans, where data came from, approvals of flows, and the index of artifacts. A later user with
     /// this name starts with nothing. Returns whether there was an account.
     async fn delete_user(&self, user: &UserId) -> Result<bool, StoreError>;
 

@@ -51,7 +51,10 @@ pub(super) fn forget(arguments: &ForgetArguments) -> anyhow::Result<Status> {
     let was_there = runtime()?.block_on(async {
         let (store, user) = (store().await?, UserId::local());
         anyhow::Ok(match arguments {
-            None => store.forget(&user, server, tool).await?,
+            None => {
+                let are_flows_forgotten = store.forget_flow_approvals(&user, server, tool).await?;
+                store.forget(&user, server, tool).await? || are_flows_forgotten
+            }
             Some(digest) => store.forget_arguments(&user, server, tool, digest).await?,
         })
     })?;

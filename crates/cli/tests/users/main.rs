@@ -15,6 +15,7 @@ mod demo;
 mod document;
 mod durability;
 mod faults;
+mod flows;
 mod hostile_models;
 mod isolation;
 mod killed_runs;

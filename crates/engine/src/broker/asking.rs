@@ -10,7 +10,7 @@ use coracle_privacy::PrivacyError;
 use coracle_types::{Event, Tool};
 use serde_json::{Map, Value};
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Asks about one call.
 pub(super) struct Asking<'a> {
@@ -23,8 +23,8 @@ pub(super) struct Asking<'a> {
     arguments: &'a Value,
     /// Set if personal data is replaced by tokens.
     privacy: Option<&'a Arc<Privacy>>,
-    /// The question that the listener knows of.
-    asked: OnceLock<QuestionId>,
+    /// The questions that the listener knows of: about the data, and about the tool.
+    asked: Mutex<Vec<QuestionId>>,
 }
 
 impl<'a> Asking<'a> {
@@ -37,12 +37,16 @@ impl<'a> Asking<'a> {
         arguments: &'a Value,
         privacy: Option<&'a Arc<Privacy>>,
     ) -> Self {
-        Self { approver, clock, listener, audit, number, arguments, privacy, asked: OnceLock::new() }
+        Self { approver, clock, listener, audit, number, arguments, privacy, asked: Mutex::default() }
+    }
+
+    fn asked(&self) -> MutexGuard<'_, Vec<QuestionId>> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reports a question, unless it is one that began anew.
     async fn tell(&self, question: &Question) {
-        if !self.listener.is_present() || self.asked.get() == Some(&question.id) {
+        if !self.listener.is_present() || self.asked().contains(&question.id) {
             return;
         }
         let event = Event::Asked {
@@ -56,7 +60,7 @@ impl<'a> Asking<'a> {
             execution: question.execution.to_string(),
         };
         self.listener.tell(event).await;
-        let _ = self.asked.set(question.id.clone());
+        self.asked().push(question.id.clone());
     }
 
     /// The arguments as people other than the user see them: no more than a model sees.
@@ -66,9 +70,13 @@ impl<'a> Asking<'a> {
         Ok(arguments_preview(shown.as_object().unwrap_or(&Map::new())))
     }
 
-    /// Reports the decision, if there was a question.
+    /// Reports the decision, if there were questions.
     pub(super) async fn decided(&self, allowed: bool) {
-        if let Some(question) = self.asked.get() {
+        let asked = std::mem::take(&mut *self.asked.lock().unwrap_or_else(PoisonError::into_inner));
+        let last = asked.len().saturating_sub(1);
+        for (place, question) in asked.into_iter().enumerate() {
+            // There is a next question only after a yes.
+            let allowed = allowed || place < last;
             self.listener.tell(Event::Answered { number: self.number, question: question.to_string(), allowed }).await;
         }
     }

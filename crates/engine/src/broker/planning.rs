@@ -122,6 +122,7 @@ impl Broker {
         let Planned { server, tool, arguments, .. } = call;
         let outcome = self.call(server.as_str(), &tool.name, arguments.clone(), current).await;
         let shown = self.shown_to_code(server.as_str(), outcome).await;
+        let shown = self.with_sources(server.as_str(), shown).await;
         let answer = (effect == ToolEffect::Reads).then(|| answer_digest(shown.as_ref().map(|(wire, _)| wire)));
         let (server, definition) = (server.clone(), definition_digest(tool));
         let read = Read { server, tool: tool.name.clone(), arguments, definition, answer };
@@ -137,7 +138,7 @@ impl Broker {
         current: &mut Current,
     ) -> Result<Decision, HostCallError> {
         let arguments = self.restored(call.arguments.clone()).await?;
-        let bytes = json::length(&arguments);
+        let bytes = json::length(&arguments.0);
         // Arguments with results that do not exist yet are checked when they do.
         let checks = if is_independent { Arguments::Checked } else { Arguments::AsTheyAre };
         current.foreseen = Some(Foreseen::default());
@@ -158,7 +159,8 @@ impl Broker {
         line.audit(self.in_progress(number));
         let mut current = Current { line, entry: None, foreseen: None };
         let outcome = self.call(call.server.as_str(), &call.tool.name, arguments, &mut current).await;
-        match self.shown_to_code(call.server.as_str(), outcome).await {
+        let shown = self.shown_to_code(call.server.as_str(), outcome).await;
+        match self.with_sources(call.server.as_str(), shown).await {
             Ok((wire, length)) => {
                 current.line.answered(length);
                 wire.get("value").filter(|value| !json::is_longer(value, MAX_PREVIEW_BYTES)).cloned()

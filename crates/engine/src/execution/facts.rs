@@ -9,6 +9,7 @@ use crate::privacy::ForModel;
 use crate::request::Request;
 use crate::run::Ran;
 use crate::sessions::Turn;
+use crate::sources::SourceTracker;
 use crate::toolbox::Inventory;
 use crate::tools::Known;
 use crate::verdict::Ending;
@@ -38,6 +39,8 @@ pub(crate) struct Facts {
     pub(super) ledger: Ledger,
     /// The log of its calls, if there is one.
     pub(super) log: Option<Log>,
+    /// The servers that the code has read from, and when it began.
+    pub(super) sources: Option<(Arc<SourceTracker>, SystemTime)>,
     /// The tools that the code can call.
     pub(crate) tools: Known,
     /// Set if the answer goes to a model and personal data in it is replaced by tokens.
@@ -99,6 +102,7 @@ impl Facts {
             clock: Clock::new(Duration::from_millis(request.limits.wall_ms)),
             ledger: Ledger::default(),
             log: None,
+            sources: None,
             tools: Known::default(),
             for_model: None,
             session: None,

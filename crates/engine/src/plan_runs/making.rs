@@ -98,6 +98,7 @@ pub(crate) async fn make(
     };
     // A change in the tick in which a file was copied would not be noticed.
     tokio::time::sleep(TICK).await;
+    request.copied_from = Some(executor.workspace_place(&request.user, own_folder.as_deref()));
     request.workspace = Some(place.join(COPY));
     request.call_log = CallLogging::Off;
     request.planner = Some(Arc::clone(&planner));

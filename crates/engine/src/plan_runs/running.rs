@@ -12,12 +12,14 @@ use crate::json;
 use crate::ledger::Ledger;
 use crate::plans::{Content, Effect, FileEffect, Outcome, Progress, Read, Use};
 use crate::request::Request;
+use crate::sources::TrackedWorkspace;
 use crate::tools::CallsOf;
 use async_trait::async_trait;
 use coracle_policy::{Answer, Approver, Question, definition_digest};
-use coracle_types::{EffectState, ExecutionId, Language, Plan, PlanId, PlanState, ServerName, UserId};
+use coracle_types::{EffectState, ExecutionId, Language, Plan, PlanId, PlanState, ServerName, ToolHints, UserId};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio_util::sync::CancellationToken;
@@ -194,8 +196,22 @@ impl Run<'_> {
         request.cancel = cancel.clone();
         request.approver = Arc::new(Approved);
         let (clock, ledger) = (Clock::new(NO_LIMIT), Ledger::default());
-        let calls_of = CallsOf { execution, clock: &clock, ledger: &ledger, log: None, for_model: None };
-        self.executor.parts().tools.answering(&request, calls_of, None, Arc::new(NoCalls))
+        let tools = &self.executor.parts().tools;
+        // The calls may have data of everything that was read for the plan, and their answers stay beside it.
+        let folder = self.content.workspace.as_deref();
+        let place = self.executor.workspace_place(self.user, folder);
+        let folder = folder.map_or_else(PathBuf::new, Path::to_owned);
+        let workspace = TrackedWorkspace { folder, place, has_log: true };
+        let sources = tools.toolbox().map(|toolbox| {
+            let sources = toolbox.tracker(self.user, execution, Vec::new(), Some(workspace));
+            let flows = toolbox.approvals().flows();
+            let labels = |server: &ServerName| flows.labels().of_tool(server, ToolHints::default());
+            sources.has_read(self.content.reads.iter().map(|read| (read.server.clone(), labels(&read.server))));
+            sources
+        });
+        let (log, for_model, sources) = (None, None, sources.as_ref());
+        let calls_of = CallsOf { execution, clock: &clock, ledger: &ledger, log, for_model, sources };
+        tools.answering(&request, calls_of, None, Arc::new(NoCalls))
     }
 
     async fn go(&mut self, chosen: &BTreeSet<u64>, cancel: &CancellationToken) -> PlanState {

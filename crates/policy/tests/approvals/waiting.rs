@@ -40,6 +40,7 @@ async fn a_question_says_what_a_person_needs_to_know() {
         hints: destructive("git", "x").hints,
         why: "rule \"git.*\" (coracle.yaml:3)".to_owned(),
         doubt: None,
+        flow: Vec::new(),
         allow_line: r#"policy: { tools: { "git.re\u200bset": allow } }"#.to_owned(),
         quorum: None,
     };

@@ -54,6 +54,7 @@ impl Place {
                 tool: &tool,
                 names: &names,
                 arguments: &json!({ "hard": true }),
+                cargo: coracle_policy::Cargo::NONE,
                 doubt: None,
             };
             approvals.decide(call, &*approver).await

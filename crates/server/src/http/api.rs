@@ -15,6 +15,7 @@ mod server_sign_ins;
 mod servers;
 mod sessions;
 mod skills;
+mod sources;
 #[cfg(test)]
 mod tests;
 mod tool_calls;
@@ -80,6 +81,7 @@ fn personal_routes() -> OpenApiRouter<App> {
         .merge(approvals::routes())
         .merge(conversations::routes())
         .merge(decisions::routes())
+        .merge(sources::routes())
         .merge(plans::routes())
         .merge(policy::routes())
         .merge(providers::routes())

@@ -11,6 +11,7 @@ use coracle_engine::CallLogging;
 use coracle_models::{Call, Part, ToolDefinition};
 use coracle_policy::Approver;
 use coracle_runs::{RunTools, StoreCallLog};
+use coracle_store::Place;
 use coracle_types::{Mode, ServerName};
 use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock};
 use serde_json::{Map, Value};
@@ -44,6 +45,8 @@ pub struct FrontendTools {
     mode: Mode,
     /// The run whose calls are recorded.
     run: Option<RunTools>,
+    /// The conversation, or the run, that gets what code returns.
+    conversation: Option<Place>,
     /// IDs of calls that a parked run has left to this one.
     taken_over: Arc<Mutex<HashSet<String>>>,
     /// Answers for them.
@@ -62,6 +65,7 @@ impl FrontendTools {
             approver,
             mode: Mode::Run,
             run: None,
+            conversation: None,
             taken_over: Arc::default(),
             late: LateAnswers::default(),
             held: None,
@@ -75,6 +79,12 @@ impl FrontendTools {
         let (calls, late) = continued.map(|continued| (continued.calls, continued.late)).unwrap_or_default();
         let taken_over = Arc::new(Mutex::new(calls.into_iter().collect()));
         Self { run: Some(run), taken_over, late: LateAnswers::new(late), ..self }
+    }
+
+    /// Code can use what was read in this conversation before, and is noted in it.
+    #[must_use]
+    pub fn in_conversation(self, conversation: Place) -> Self {
+        Self { conversation: Some(conversation), ..self }
     }
 
     /// Makes plans instead of changing anything, in the mode `plan`.
@@ -107,6 +117,7 @@ impl FrontendTools {
         request.events = Some(updates.clone());
         request.cancel = cancel.child_token();
         request.approver = approver;
+        request.conversation = self.conversation.clone().or(request.conversation);
         if self.mode == Mode::Plan {
             request.mode = Mode::Plan;
         }

@@ -353,6 +353,7 @@ mod tests {
                 tool: &tool,
                 names: &ToolNames::of_wire(&tool),
                 arguments: &json!({}),
+                cargo: coracle_policy::Cargo::NONE,
                 doubt,
             };
             approvals.decide(call, &shows).await.unwrap_err();

@@ -117,6 +117,7 @@ impl CodeRequest {
 pub(crate) fn with_defaults(frontend: &Frontend, language: Language, code: String) -> Request {
     let mut request = Request::new(frontend.user(), language, code);
     request.workspace = frontend.workspace().map(Path::to_owned);
+    request.conversation = Some(frontend.client_place.clone());
     request.limits = frontend.options.settings.limits();
     request
 }

@@ -143,6 +143,7 @@ impl Accounts for MemoryStore {
             }
             state.approvals.insert(to.clone(), approvals);
         }
+        rekey(&mut state.provenance, |user| user == from, |user| *user = to.clone());
         if let Some(mut plans) = state.plans.remove(from) {
             for record in &mut plans {
                 record.user = to.clone();

@@ -156,6 +156,7 @@ impl Store for SqliteStore {
             "DELETE FROM server_tools WHERE server = ?1",
             "DELETE FROM shapes WHERE server = ?1",
             "DELETE FROM decisions WHERE server = ?1",
+            "DELETE FROM flow_approvals WHERE server = ?1",
         ] {
             sqlx::query(statement).bind(server.as_str()).execute(&mut *transaction).await.map_err(&failed)?;
         }

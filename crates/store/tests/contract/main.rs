@@ -11,6 +11,7 @@ mod executions;
 mod given;
 mod journal;
 mod plans;
+mod provenance;
 mod runs;
 mod secrets;
 mod shapes;
@@ -112,6 +113,9 @@ contract!(
     journal::a_task_that_is_too_large_changes_nothing,
     journal::only_the_newest_tasks_and_sessions_are_kept,
     journal::a_session_that_may_be_alive_is_kept_however_many_there_are,
+    provenance::sources_of_a_place_add_up,
+    provenance::what_an_execution_may_bring_counts_until_it_is_settled,
+    provenance::values_and_approvals_of_flows_belong_to_users,
     runs::a_run_is_there_from_its_beginning_and_ends_once,
     runs::a_conversation_has_one_run_at_a_time,
     runs::conversations_are_paged_from_the_last_changed,

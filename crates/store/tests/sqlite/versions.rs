@@ -67,6 +67,7 @@ async fn the_schema_matches_the_migrations() {
             "conversations",
             "decisions",
             "executions",
+            "flow_approvals",
             "items",
             "plans",
             "run_calls",
@@ -76,11 +77,13 @@ async fn the_schema_matches_the_migrations() {
             "sessions",
             "shapes",
             "sign_in_links",
+            "sources",
             "sqlite_sequence",
             "steps",
             "tasks",
             "token_use",
             "users",
+            "value_sources",
             "vault_values",
         ]
     );

@@ -58,6 +58,7 @@ impl Frontend {
                 let call = DirectCall {
                     user: frontend.user(),
                     session: None,
+                    conversation: Some(frontend.client_place.clone()),
                     server: tool.server.clone(),
                     tool: tool.wire,
                     arguments,
@@ -100,6 +101,7 @@ impl Frontend {
             let name: String = request.name.chars().take(100).collect();
             return Err(ErrorData::invalid_params(format!("there is no prompt {name:?}"), None));
         };
+        self.receives(&prompt.server).await?;
         let passed = plain(&context, self.resume(request.request_state, request.input_responses).await?);
         let arguments = self.restored(request.arguments.unwrap_or_default().into()).await?;
         let arguments = arguments.as_object().cloned().unwrap_or_default();
@@ -118,6 +120,7 @@ impl Frontend {
     ) -> Result<ReadResourceResponse, ErrorData> {
         let mut last = None;
         for server in self.holders(&request.uri).await {
+            self.receives(&server).await?;
             let resume = self.resume(request.request_state.clone(), request.input_responses.clone()).await?;
             let passed = plain(&context, resume);
             match self.upstream()?.read_resource(&self.user(), &server, &request.uri, passed).await {
@@ -157,6 +160,7 @@ impl Frontend {
         let mut last = None;
         for server in servers {
             let passed = plain(&context, None);
+            self.receives(&server).await?;
             match self.upstream()?.complete(&self.user(), &server, params.clone(), passed).await {
                 Ok(value) => return read(value, &server),
                 Err(error) => last = Some(failed(&error)),
