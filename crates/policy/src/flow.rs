@@ -160,7 +160,7 @@ impl Flows {
     /// Whether a rule could be about data that goes there, and whether it matters where single values came from.
     pub fn concerns(&self, sink: &Sink<'_>) -> Concern {
         let labels = self.labels_of(sink);
-        let mut about = self.all_rules().filter(|rule| self.is_sink(rule, sink, &labels)).peekable();
+        let mut about = self.all_rules().filter(|rule| is_sink(rule, sink, &labels)).peekable();
         if about.peek().is_none() {
             Concern::Nothing
         } else if about.any(|rule| rule.second.is_none()) {
@@ -176,7 +176,7 @@ impl Flows {
             return FlowDecision::Allow;
         }
         let labels = self.labels_of(sink);
-        let rules: Vec<&FlowRule> = self.all_rules().filter(|rule| self.is_sink(rule, sink, &labels)).collect();
+        let rules: Vec<&FlowRule> = self.all_rules().filter(|rule| is_sink(rule, sink, &labels)).collect();
         if rules.is_empty() {
             return FlowDecision::Allow;
         }
@@ -187,9 +187,9 @@ impl Flows {
                 let place = self.place(server, then);
                 let single = rules.iter().filter(|rule| rule.second.is_none());
                 let about = single.filter(|rule| rule.source.is_source(&place.names, &place.labels, rule.decision));
-                decisive(about, kind).into_iter().for_each(|(rule, decision)| {
+                if let Some((rule, decision)) = decisive(about, kind) {
                     verdict::note(&mut found, rule, decision, [server], kind, sink);
-                });
+                }
             }
         }
         if rules.iter().any(|rule| rule.second.is_some()) {
@@ -241,12 +241,6 @@ impl Flows {
         }
     }
 
-    fn is_sink(&self, rule: &FlowRule, sink: &Sink<'_>, labels: &BTreeSet<ServerLabel>) -> bool {
-        match sink {
-            Sink::Tool { names, .. } => rule.sink.is_sink(names, labels, rule.decision),
-        }
-    }
-
     /// Rules that name a server which is not in the configuration, with the name.
     pub fn without_server(&self) -> Vec<(FlowLine, String)> {
         let names_none = |end: &end::End| {
@@ -293,4 +287,10 @@ fn decisive<'a, 'b: 'a>(
         .filter(|(rule, applied)| !about.iter().any(|(other, of_other)| other.beats(*of_other, rule, *applied)));
     let strictest = most_specific.max_by_key(|(rule, applied)| (applied.decision, std::cmp::Reverse(&rule.text)));
     strictest.map(|(rule, applied)| (*rule, applied.decision))
+}
+
+fn is_sink(rule: &FlowRule, sink: &Sink<'_>, labels: &BTreeSet<ServerLabel>) -> bool {
+    match sink {
+        Sink::Tool { names, .. } => rule.sink.is_sink(names, labels, rule.decision),
+    }
 }

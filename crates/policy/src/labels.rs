@@ -5,7 +5,7 @@
 
 mod words;
 
-use coracle_types::{ServerLabel, ServerName, ServerSpec, ToolHints, Transport};
+use coracle_types::{Secret, ServerLabel, ServerName, ServerSpec, ToolHints, Transport};
 use std::collections::{BTreeMap, BTreeSet};
 use words::{SILENT, WORDS};
 
@@ -156,7 +156,7 @@ fn places(spec: &ServerSpec) -> Vec<(&'static str, String)> {
             let program = command.rsplit(['/', '\\']).next().unwrap_or(command);
             places.push(("command", program.to_owned()));
             // The program that runs a package (`npx`, `uvx`, `docker run`) is followed by its name.
-            let plain = args.iter().map(|arg| arg.expose()).filter(|arg| !arg.starts_with('-'));
+            let plain = args.iter().map(Secret::expose).filter(|arg| !arg.starts_with('-'));
             places.extend(plain.filter(|arg| is_package(arg)).map(|arg| ("arguments", arg.to_owned())));
         }
         Transport::Http { url, .. } | Transport::Sse { url, .. } => {
@@ -186,14 +186,14 @@ fn words_of(text: &str) -> Vec<String> {
         .split(|c: char| !c.is_ascii_alphanumeric())
         .filter(|word| !word.is_empty() && !SILENT.contains(word))
         .collect();
-    let pairs = single.windows(2).map(|pair| pair.concat());
+    let pairs = single.windows(2).map(<[&str]>::concat);
     pairs.chain(single.iter().map(|word| (*word).to_owned())).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use coracle_types::{Scope, Secret};
+    use coracle_types::Scope;
     use std::time::Duration;
 
     fn spec(name: &str, transport: Transport) -> ServerSpec {

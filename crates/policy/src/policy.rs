@@ -35,7 +35,7 @@ pub enum Reason {
     /// The user wants to be asked, although the policy allows the tool.
     Wish,
     /// A rule about the flow of data.
-    Flow(FlowVerdict),
+    Flow(Box<FlowVerdict>),
     /// No rule matches the tool.
     Default {
         /// The tool is marked as destructive.

@@ -15,7 +15,7 @@ pub enum Refusal {
     #[error("this call is denied: {verdict}")]
     Flow {
         /// The rule, and what it is about.
-        verdict: FlowVerdict,
+        verdict: Box<FlowVerdict>,
     },
     /// A person refused the tool permanently, earlier.
     #[error("calls to this tool were permanently refused")]

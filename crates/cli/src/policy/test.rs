@@ -163,21 +163,17 @@ async fn decided(
     let (execution, names) = (ExecutionId::new("policy-test")?, ToolNames::of_wire(&tool));
     let arguments = Value::Object(case.arguments.clone());
     let sources: Sources = case.read.iter().cloned().collect();
-    let valuables = match &case.values {
-        Some(values) => values
-            .iter()
-            .map(|value| Valuable {
-                kind: value.kind.to_ascii_uppercase(),
-                sources: value.from.iter().cloned().collect(),
-            })
-            .collect(),
-        None => {
-            let vault = Vaults::new(store, detector.clone(), None).of(&user).await?;
-            let tokens = vault.tokens_of(&arguments).await?;
-            let valuable =
-                |token: &String| Valuable { kind: label_of_token(token).to_owned(), sources: sources.clone() };
-            tokens.iter().map(valuable).collect::<BTreeSet<_>>()
-        }
+    let valuables = if let Some(values) = &case.values {
+        let valuable = |value: &CaseValue| Valuable {
+            kind: value.kind.to_ascii_uppercase(),
+            sources: value.from.iter().cloned().collect(),
+        };
+        values.iter().map(valuable).collect()
+    } else {
+        let vault = Vaults::new(store, detector.clone(), None).of(&user).await?;
+        let tokens = vault.tokens_of(&arguments).await?;
+        let valuable = |token: &String| Valuable { kind: label_of_token(token).to_owned(), sources: sources.clone() };
+        tokens.iter().map(valuable).collect::<BTreeSet<_>>()
     };
     let cargo = Cargo { sources, valuables };
     let call = Call {

@@ -42,7 +42,7 @@ fn settings(bridge: &Bridge, policy: &Value, mode: &str) {
 fn reading(servers: &[&str], sends: bool) -> String {
     let mut code = "from coracle import ToolError\n".to_owned();
     for server in servers {
-        code += &format!("from servers.{server} import echo\necho(text='read')\n");
+        code.extend(["from servers.", server, " import echo\necho(text='read')\n"]);
     }
     code += "result = 'read'\n";
     if sends {

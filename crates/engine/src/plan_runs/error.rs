@@ -62,7 +62,7 @@ impl PlanError {
             Self::NotOpen { .. } | Self::Changed { .. } => "plan again, and approve the new plan".to_owned(),
             Self::Selection { .. } => "choose other effects; an effect needs those whose results it uses".to_owned(),
             Self::Unavailable { .. } => "try again in a moment".to_owned(),
-            Self::Audit(error) => error.hint().to_string(),
+            Self::Audit(error) => error.hint(),
             Self::Store(error) => return error.hint(),
         })
     }

@@ -40,7 +40,7 @@ impl Approvals {
             };
             drop(asked);
             let Some(answer) = answer else { continue };
-            let (reason, allow_line) = (Reason::Flow(first.clone()), first.hint.clone());
+            let (reason, allow_line) = (Reason::Flow(Box::new(first.clone())), first.hint.clone());
             match answer {
                 // An answer for the same arguments is one about the tool.
                 Answer::Once | Answer::SessionSameArguments | Answer::AlwaysSameArguments => {}
@@ -64,7 +64,7 @@ impl Approvals {
     ) -> Result<Vec<FlowVerdict>, Refusal> {
         let mut verdicts = match self.flows().decide(call.cargo, &sink(call)) {
             FlowDecision::Allow => return Ok(Vec::new()),
-            FlowDecision::Deny(verdict) => return Err(Refusal::Flow { verdict }),
+            FlowDecision::Deny(verdict) => return Err(Refusal::Flow { verdict: Box::new(verdict) }),
             FlowDecision::Ask(verdicts) => verdicts,
         };
         verdicts.retain(|verdict| {

@@ -152,9 +152,8 @@ impl FlowRule {
             other_applied.is_listed,
         ) {
             (true, true) => one.kinds.as_ref().zip(other.kinds.as_ref()).is_some_and(|(a, b)| a.is_subset(b)),
-            (true, false) => true,
             (false, true) => false,
-            (false, false) => true,
+            (_, false) => true,
         };
         let within = self.ends_within(other) && kinds(self, applied, other, of_other);
         within && !(other.ends_within(self) && kinds(other, of_other, self, applied))

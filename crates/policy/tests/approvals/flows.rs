@@ -273,6 +273,17 @@ async fn permanent_approvals_are_of_the_rule_the_sources_and_the_definition() {
     assert!(caller(reading(&["crm"])).calls(&tool, &NobodyToAsk).await.is_err());
 }
 
+/// Changes the rules while it is asked, and never answers.
+#[derive(Debug)]
+struct Changing(Arc<Approvals>, &'static str);
+#[async_trait::async_trait]
+impl Approver for Changing {
+    async fn ask(&self, _: Question) -> Answer {
+        self.0.replace_flows(flows(&[self.1], None));
+        std::future::pending().await
+    }
+}
+
 #[tokio::test]
 async fn a_denied_tool_is_refused_without_a_question_and_rules_that_change_withdraw_one() {
     let store = Arc::new(MemoryStore::new());
@@ -283,16 +294,6 @@ async fn a_denied_tool_is_refused_without_a_question_and_rules_that_change_withd
     assert_eq!(caller.calls(&harmless("mail", "send"), &person).await.unwrap_err().code(), "denied_by_policy");
     assert!(person.asked().is_empty());
     let changing = asking(&store);
-    /// Changes the rules while it is asked, and never answers.
-    #[derive(Debug)]
-    struct Changing(Arc<Approvals>, &'static str);
-    #[async_trait::async_trait]
-    impl Approver for Changing {
-        async fn ask(&self, _: Question) -> Answer {
-            self.0.replace_flows(flows(&[self.1], None));
-            std::future::pending().await
-        }
-    }
     let caller = Caller { cargo: reading(&["crm"]), ..Caller::new(&changing, "ann", None, "exec") };
     let refused = caller.calls(&harmless("mail", "send"), &Changing(Arc::clone(&changing), "crm -> *: deny")).await;
     assert_eq!(refused.unwrap_err().code(), "denied_by_flow");

@@ -81,7 +81,9 @@ impl Provenance for MemoryStore {
         let settled: Vec<PlacedSource> = known.sources.values().filter(|source| is_of(source)).cloned().collect();
         known.sources.retain(|_, source| !is_of(source));
         if is_kept {
-            settled.into_iter().for_each(|source| known.add(PlacedSource { execution: None, ..source }));
+            for source in settled {
+                known.add(PlacedSource { execution: None, ..source });
+            }
         }
         Ok(())
     }
