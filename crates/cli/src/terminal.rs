@@ -17,8 +17,8 @@ const MAX_ANSWER_BYTES: usize = 4096;
 fn choices(doubt: Option<Doubt>) -> &'static str {
     match doubt {
         None => {
-            "  [y] yes, once   [s] yes, for this session   [a] yes, always   [n] no\n  [s=] [a=] the same for calls with the \
-             same arguments only: "
+            "  [y] yes, once   [s] yes, for this session   [a] yes, always\n  [s=] [a=] the same, only for calls with these \
+             arguments   [n] no: "
         }
         Some(Doubt::Differs) => "  [y] yes, once   [s] yes, for all calls of this execution   [n] no: ",
         Some(Doubt::Unanswered | Doubt::AnswerNotKept) => "  [y] yes, call it again   [n] no: ",

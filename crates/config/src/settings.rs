@@ -111,8 +111,8 @@ pub struct Policy {
     /// pattern, `label:NAME` or `*`, then `allow`, `ask` or `deny`, and optionally kinds of personal data. The most specific
     /// matching rule applies, and of several such rules the strictest.
     pub flows: Vec<String>,
-    /// What happens when code that has read from a server labelled `private` and from one labelled `untrusted` calls one
-    /// labelled `exfil`.
+    /// Decision about calls to a server labelled `exfil`, by code that has read from a server labelled `private` and from
+    /// one labelled `untrusted`.
     pub trifecta: Trifecta,
     /// Maximum time to wait for a person who answers over HTTP, in seconds. After that, the call is refused.
     #[schemars(range(min = 1, max = 86_400))]
@@ -142,7 +142,7 @@ impl Default for Policy {
     }
 }
 
-/// What happens to data when private and untrusted data come together.
+/// Decision about a call where private and untrusted data come together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Trifecta {
@@ -151,7 +151,7 @@ pub enum Trifecta {
     Ask,
     /// The call is refused.
     Deny,
-    /// Nothing.
+    /// No rule applies.
     Off,
 }
 

@@ -58,7 +58,7 @@ pub struct LabelView {
     /// Label: `private`, `untrusted` or `exfil`
     #[schema(value_type = String)]
     pub label: ServerLabel,
-    /// What the label was guessed from; null if it is configured
+    /// Source of a guessed label; null if the label is configured
     pub guessed_from: Option<String>,
 }
 

@@ -60,7 +60,7 @@ fn plan_id(id: &str) -> Result<PlanId, ApiError> {
 /// Returns the plans of the current user, newest first. Code that runs with `mode: plan` makes them.
 #[utoipa::path(
     get, path = "/api/plans", operation_id = "list_plans", tag = "plans",
-    responses((status = 200, body = Plans, description = "Plans"), Refusals)
+    responses((status = 200, body = Plans, description = "Plans of the user"), Refusals)
 )]
 async fn list(State(app): State<App>, Caller(user): Caller) -> Result<Json<Plans>, ApiError> {
     let plans = app.frontend.engine.plans(&user).await.map_err(|error| refused(&error))?;
