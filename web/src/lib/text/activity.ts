@@ -9,6 +9,7 @@ export const activity = {
   sessions: 'Sessions',
   approvals: 'Approvals',
   approvalsLead: 'Calls that wait for you, for other people, or for a group of which you are a member.',
+  openApprovals: 'Open questions',
   noApprovals: 'No call waits for an approval.',
   endedApprovals: 'Earlier answers',
   noEndedApprovals: 'No answers yet.',

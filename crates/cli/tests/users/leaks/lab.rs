@@ -157,7 +157,7 @@ impl Lab {
         }
         let code = batch.program(language);
         let mut told = vec![ask("tools/call", call("execute_code", json!({ "code": code, "language": language })))];
-        assert!(told[0].contains("execution_time_ms"), "{}", told[0]);
+        assert!(told[0].contains("case"), "{}", told[0]);
         let resources = ask("resources/list", json!({}));
         for uri in uris(&resources) {
             told.push(ask("resources/read", json!({ "uri": uri })));
