@@ -44,6 +44,8 @@ mod oauth_tokens;
 mod output;
 mod pii;
 mod plans;
+mod policies;
+mod policy;
 mod python_environment;
 mod recursion;
 mod resources;
@@ -145,6 +147,8 @@ enum Command {
     Workspaces(workspaces::WorkspacesArguments),
     /// Check code without running it.
     Guardrails(guardrails::GuardrailsArguments),
+    /// Show the policy for tool calls and executions.
+    Policy(policy::PolicyArguments),
     /// Show the settings and their origins.
     Config(config::ConfigArguments),
     /// Test sandbox isolation on this machine and check the data folder.
@@ -217,6 +221,7 @@ fn main() -> ExitCode {
         Command::Restore(arguments) => backup::restore(&arguments, config),
         Command::Workspaces(arguments) => workspaces::run(&arguments, config),
         Command::Guardrails(arguments) => guardrails::run(&arguments, config),
+        Command::Policy(arguments) => policy::run(&arguments, config),
         Command::Config(arguments) => config::run(&arguments, config),
         Command::Doctor(arguments) => doctor::run(&arguments, config),
         Command::Installation(arguments) => installation::run(&arguments, config),

@@ -13,12 +13,13 @@ use crate::request::{DirectCall, DirectError, Request};
 use crate::toolbox::{Inventory, Listing, Toolbox};
 use crate::waiting::telling;
 use coracle_guardrails::Access;
+use coracle_policy::{ExecutionFacts, Reason};
 use coracle_store::ExecutionRecord;
 use coracle_types::{ExecutionId, Mode, UserId};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// The clock of a direct call never runs out: the time limit of its server applies.
 const NO_LIMIT: Duration = Duration::from_hours(24);
@@ -62,6 +63,18 @@ impl Tools {
 
     pub(crate) fn toolbox(&self) -> Option<&Arc<Toolbox>> {
         self.toolbox.as_ref()
+    }
+
+    /// Why the operator's policy does not let a request run, if it does not.
+    pub(crate) fn denied(&self, request: &Request) -> Option<Reason> {
+        self.toolbox.as_ref()?.approvals().policy().denies_execution(&ExecutionFacts {
+            user: &request.user,
+            session: request.session.as_ref(),
+            language: request.language,
+            bytes: request.code.len(),
+            interface: request.interface,
+            at: SystemTime::now(),
+        })
     }
 
     /// The tools of a user.
@@ -116,6 +129,7 @@ impl Tools {
             for_model: for_model.cloned(),
             privacy: self.privacy.in_use(),
             access: request.access,
+            interface: request.interface,
         };
         let broker = Broker::new(Arc::clone(toolbox), caller, clock.clone(), ledger.clone(), others);
         let broker = broker.knowing(inventory).recorded(recording.clone()).planned_by(request.planner.clone());
@@ -147,6 +161,7 @@ impl Tools {
             for_model: None,
             privacy: self.privacy.in_use(),
             access: Access::Any,
+            interface: call.interface,
         };
         let clock = Clock::new(NO_LIMIT);
         let broker = Broker::new(Arc::clone(toolbox), caller, clock, Ledger::default(), Arc::new(NoCalls));

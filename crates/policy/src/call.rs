@@ -1,3 +1,4 @@
+use crate::facts::Circumstances;
 use crate::{Doubt, ToolNames};
 use coracle_types::{ExecutionId, SessionId, Tool, UserId};
 use serde_json::Value;
@@ -17,6 +18,8 @@ pub struct Call<'a> {
     pub names: &'a ToolNames,
     /// The arguments of the call.
     pub arguments: &'a Value,
+    /// What else is known about the call.
+    pub circumstances: Circumstances,
     /// Why a person has to be asked whatever the policy says, if anything.
     pub doubt: Option<Doubt>,
 }

@@ -1,4 +1,5 @@
-use crate::{Doubt, Quorum, Reason, Verdict};
+use crate::limits::LimitVerdict;
+use crate::{Doubt, PolicyKind, Quorum, Reason, Verdict};
 
 /// Why a tool may not be called. The error does not name the tool, which the caller knows.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -78,6 +79,11 @@ impl Refusal {
             Self::NobodyToAsk { reason: Reason::Wish, .. } | Self::TimedOut { reason: Reason::Wish, .. } => {
                 "the user can revoke the decision to be asked".to_owned()
             }
+            Self::Denied { reason, .. } | Self::NobodyToAsk { reason, .. } | Self::TimedOut { reason, .. }
+                if !reason.yields_to_rules() =>
+            {
+                hint_of(reason)
+            }
             Self::Denied { allow_line, .. }
             | Self::NobodyToAsk { allow_line, .. }
             | Self::TimedOut { allow_line, .. } => {
@@ -105,6 +111,11 @@ impl Refusal {
 
     pub(crate) fn no_quorum(quorum: &Quorum, problem: NoQuorum) -> Self {
         Self::NoQuorum { who: quorum.to_string(), groups: quorum.names(), problem }
+    }
+
+    /// The refusal of a limit.
+    pub(crate) fn limited(limit: LimitVerdict) -> Self {
+        Self::Denied { reason: limit.into(), allow_line: String::new() }
     }
 
     pub(crate) fn denied(verdict: Verdict) -> Self {
@@ -135,4 +146,13 @@ pub enum NoQuorum {
     /// Too few have answered in time.
     #[error("too few of them have answered in time")]
     TimedOut,
+}
+
+/// What the caller can do about a policy with a name.
+fn hint_of(reason: &Reason) -> String {
+    match reason {
+        Reason::Named { kind: PolicyKind::Limit, error: None, .. } => "call it later, or less often".to_owned(),
+        Reason::Named { origin, .. } if !origin.is_empty() => format!("the operator can change the policy at {origin}"),
+        _ => "the operator can change the policy".to_owned(),
+    }
 }

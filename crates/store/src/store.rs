@@ -1,6 +1,6 @@
 use crate::{
-    Accounts, ApprovalLog, Artifacts, Conversations, DerivedKey, ExecutionRecord, Journal, Kept, ListedTools, Owner,
-    Plans, Runs, Shape, StoreError, TokenUse, TokenVault, ToolDecision,
+    Accounts, ApprovalLog, Artifacts, Conversations, DerivedKey, ExecutionRecord, Journal, Kept, LimitUse, ListedTools,
+    Owner, Plans, Runs, Shape, StoreError, TokenUse, TokenVault, ToolDecision,
 };
 use async_trait::async_trait;
 use coracle_types::{ExecutionId, Secret, ServerName, UserId};
@@ -24,6 +24,7 @@ pub trait Store:
     + Artifacts
     + Conversations
     + Journal
+    + LimitUse
     + Plans
     + Runs
     + TokenUse
@@ -97,7 +98,7 @@ pub trait Store:
 
     /// Deletes a user and all data of the user: the account with its keys, sessions and links, decisions, tools and
     /// shapes of their servers, secrets, executions, the logs of sessions and approvals, conversations with their runs,
-    /// token counts, the vault, plans, and the index of artifacts. A later user with
+    /// token counts, what was used of limits, the vault, plans, and the index of artifacts. A later user with
     /// this name starts with nothing. Returns whether there was an account.
     async fn delete_user(&self, user: &UserId) -> Result<bool, StoreError>;
 

@@ -1,9 +1,10 @@
 //! The settings of a running server, which admins can change.
 
+use crate::policies::policy;
 use crate::recursion;
 use crate::servers::Candidate;
 use crate::settings::file_to_edit;
-use crate::wiring::{privacy_modes, rules, unusable};
+use crate::wiring::{privacy_modes, unusable};
 use coracle_config::edit::{EditError, Existing};
 use coracle_config::import::extract_credentials_apart;
 use coracle_config::{LoadOptions, Loaded, McpServer, Origin};
@@ -79,13 +80,13 @@ impl LiveSettings {
             reason: format!("{error}; {}", error.hint().unwrap_or_default()),
         })?;
         recursion::check(&loaded).map_err(|error| invalid(&error))?;
-        let rules = rules(&loaded).map_err(|error| invalid(&error))?;
+        let policy = policy(&loaded).map_err(|error| invalid(&error))?;
         // First, so that no call to a new server is unprotected.
         if let Some(privacy) = self.engine.privacy() {
             let vaults = Arc::clone(privacy.vaults());
             self.engine.protect(Privacy::new(vaults, privacy_modes(&loaded.settings)));
         }
-        self.toolbox.reconfigure(loaded.servers.clone(), unusable(&loaded), rules);
+        self.toolbox.reconfigure(loaded.servers.clone(), unusable(&loaded), policy);
         Ok(loaded)
     }
 }

@@ -10,7 +10,7 @@ mod restrictions;
 mod same_arguments;
 mod waiting;
 
-use coracle_policy::{Approvals, Approver, Call, Doubt, Grant, Policy, Refusal, Rule, Rules, ToolNames};
+use coracle_policy::{Approvals, Approver, Call, Circumstances, Doubt, Grant, Policy, Refusal, Rule, Rules, ToolNames};
 use coracle_store::{MemoryStore, Store};
 use coracle_types::{Decision, ExecutionId, ServerName, SessionId, Tool, ToolHints, UserId};
 use serde_json::{Value, json};
@@ -50,6 +50,7 @@ impl Caller {
             tool,
             names: &names,
             arguments,
+            circumstances: Circumstances::default(),
             doubt: self.doubt,
         };
         self.approvals.decide(call, approver).await

@@ -68,6 +68,7 @@ async fn the_schema_matches_the_migrations() {
             "decisions",
             "executions",
             "items",
+            "limit_use",
             "plans",
             "run_calls",
             "runs",
