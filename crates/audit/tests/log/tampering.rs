@@ -20,7 +20,8 @@ async fn every_changed_bit_is_found() {
             fs::write(&path, &changed).unwrap();
             let found = match given.fresh().verify(&[]).await {
                 Ok(report) => report.problem.is_some(),
-                Err(error) => matches!(error, AuditError::WrongKey { .. }),
+                Err(AuditError::WrongKey { .. }) => true,
+                Err(error) => panic!("byte {place} of {path:?}: {error:?}"),
             };
             assert!(found, "byte {place} of {path:?}");
             changes += 1;
@@ -201,4 +202,19 @@ async fn a_log_that_is_set_aside_stays_and_a_new_one_begins() {
     let records = given.log.last_records(coracle_audit::Filter::default(), 10).await.unwrap();
     assert_eq!(records[0].kind, "log.restarted");
     assert!(records[0].fields["after"].as_str().unwrap().starts_with("5:"));
+}
+
+/// A server holds the lock for a moment whenever it writes.
+#[tokio::test]
+async fn the_log_is_verified_beside_a_process_that_writes() {
+    let given = log_with(3, 1 << 20).await;
+    let lock = fs::File::open(given.folder().join("lock")).unwrap();
+    lock.lock().unwrap();
+    let log = given.fresh();
+    let verified = tokio::spawn(async move { log.verify(&[]).await });
+    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    assert!(!verified.is_finished(), "it waits for the lock");
+    lock.unlock().unwrap();
+    let report = verified.await.unwrap().unwrap();
+    assert_eq!((report.problem, report.records), (None, 4));
 }
