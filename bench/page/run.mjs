@@ -105,11 +105,13 @@ async function measured(server, model) {
     // The time to show the conversation, from an empty tab.
     await page.goto('about:blank');
     await page.addInitScript(install, `Answer ${messages} ends.`);
-    await page.goto(`${server.base}/#/c/${conversation}`);
-    await page.waitForFunction(() => window.probes.shown !== null);
-    await page.waitForLoadState('networkidle');
-    const shown = await page.evaluate(() => window.probes.shown);
-    const loading = figures({ ...(await page.evaluate(take)), times: [] });
+    const { result: shown, times: loadingTimes } = await traced(browser, async () => {
+      await page.goto(`${server.base}/#/c/${conversation}`);
+      await page.waitForFunction(() => window.probes.shown !== null);
+      await page.waitForLoadState('networkidle');
+      return page.evaluate(() => window.probes.shown);
+    });
+    const loading = figures({ ...(await page.evaluate(take)), times: loadingTimes });
 
     const stream = await phase(streamed);
 

@@ -1,16 +1,22 @@
-"""Copy customers from one server to another. Neither the model nor this program sees their data."""
+"""Copy a spreadsheet of customers into the database of a CRM. Neither the model nor this program sees their data."""
 
-import json
+import csv
+import io
+import re
 
-from servers.crm import read_text_file as read_from_crm
-from servers.crm import write_file
+from servers.crm import create_table, write_query
 from servers.files import read_text_file
 
-customers = json.loads(read_text_file(path="customers.json")["content"])
-cards = "".join(f"{customer['id']}: {customer['email']}, {customer['phone']}\n" for customer in customers)
-write_file(path="customers.txt", content=cards)
+text = read_text_file(path="customers.csv")["content"]
+customers = list(csv.DictReader(io.StringIO(text), delimiter=";"))
+columns = ", ".join(f"{name} TEXT" for name in customers[0])
+create_table(query=f"CREATE TABLE customers ({columns})")
+for customer in customers:
+    # The values are tokens. The server gets what they stand for.
+    values = ", ".join(f"'{value}'" for value in customer.values())
+    write_query(query=f"INSERT INTO customers VALUES ({values})")
 
-hidden = sum(customer["email"].startswith("[EMAIL_") for customer in customers)
-# The file has the data itself. What comes back from the server are the same tokens.
-is_same = read_from_crm(path="customers.txt")["content"] == cards
-print(f"{len(customers)} customers, {hidden} with hidden addresses, stored as they are: {str(is_same).lower()}")
+names = {customer["full_name"] for customer in customers}
+print(f"{len(customers)} customers with {len(names)} different names")
+for name, value in customers[0].items():
+    print(f"{name}: {re.sub('_[0-9a-f]{16}]', '_…]', value)}")

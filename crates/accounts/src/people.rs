@@ -98,6 +98,16 @@ impl People {
         self.trail.after_account(name, AccountChange::Removed);
     }
 
+    /// Records that the vault of a user is going to be encrypted with another key.
+    pub async fn record_rotated_vault(&self, name: &UserId) -> Result<(), AccountError> {
+        self.trail.before_account(name, AccountChange::VaultRotated).await
+    }
+
+    /// Records that the vault of a user is going to be deleted.
+    pub async fn record_deleted_vault(&self, name: &UserId) -> Result<(), AccountError> {
+        self.trail.before_account(name, AccountChange::VaultDeleted).await
+    }
+
     /// Records that somebody signed in in a way that this crate does not know.
     pub fn record_sign_in(&self, user: &UserId, method: SignInMethod, from: Option<IpAddr>) {
         self.trail.signed_in(user, method, from);

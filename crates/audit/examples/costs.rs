@@ -24,6 +24,7 @@ fn entry(number: u32) -> Entry {
         decision: Verdict::Allow,
         reason: "default".to_owned(),
         rule: None,
+        sources: Vec::new(),
     };
     Entry::of(&UserId::local(), event)
 }

@@ -1,10 +1,12 @@
 //! What can be recorded. No field has room for arguments, code, output or secrets.
 
-use coracle_types::{Decision, ExecutionId, Language, ServerName, SessionId, UserId};
+use coracle_types::{Decision, ExecutionId, Language, PlanId, ServerName, SessionId, UserId};
 use serde::Serialize;
 
 /// Maximum number of characters of a name or text.
 const MAX_CHARS: usize = 200;
+/// Maximum number of names in a list.
+const MAX_LISTED: usize = 20;
 
 /// An event, and the user who caused it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -63,22 +65,60 @@ pub enum Event {
         decision: Verdict,
         /// Why: a kind of reason, or the code of a refusal.
         reason: String,
-        /// The pattern of the rule that decided, if one did.
+        /// The pattern of the rule that decided, or the flow rule, if one did.
         #[serde(skip_serializing_if = "Option::is_none")]
         rule: Option<String>,
+        /// The servers that the data came from, if a flow rule decided.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        sources: Vec<ServerName>,
     },
     /// A call was refused before it was decided: no such tool, or wrong arguments.
     #[serde(rename = "call.refused")]
     CallRefused { execution: ExecutionId, number: u64, code: String },
+    /// A call was not made, but is part of a plan.
+    #[serde(rename = "call.planned")]
+    CallPlanned { execution: ExecutionId, number: u64, server: String, tool: String },
+    /// A plan was made.
+    #[serde(rename = "plan.made")]
+    PlanMade { plan: PlanId, execution: ExecutionId, effects: u64 },
+    /// A person approved effects of a plan. They run as this execution.
+    #[serde(rename = "plan.approved")]
+    PlanApproved { plan: PlanId, execution: ExecutionId, effects: u64 },
+    /// A plan was run, or was refused because something had changed.
+    #[serde(rename = "plan.ended")]
+    PlanEnded { plan: PlanId, execution: ExecutionId, state: &'static str },
     /// A call that was allowed has ended.
     #[serde(rename = "call.ended")]
     CallEnded { execution: ExecutionId, number: u64, ok: bool, code: Option<String>, ms: u64, bytes: u64 },
     /// A person was asked about a call.
     #[serde(rename = "approval.asked")]
-    ApprovalAsked { execution: ExecutionId, number: u64, question: String, server: ServerName, tool: String },
+    ApprovalAsked {
+        execution: ExecutionId,
+        number: u64,
+        question: String,
+        server: ServerName,
+        tool: String,
+        /// The flow rules that ask, if that is why.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        rules: Vec<String>,
+        /// The servers that the data came from, if flow rules ask.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        sources: Vec<ServerName>,
+    },
     /// A question was answered, or will not be.
     #[serde(rename = "approval.answered")]
     ApprovalAnswered { execution: ExecutionId, number: u64, question: String, answer: &'static str },
+    /// A member of a group approved or refused a call, which may be that of another user.
+    #[serde(rename = "approval.given")]
+    ApprovalGiven {
+        caller: UserId,
+        execution: ExecutionId,
+        question: String,
+        groups: Vec<String>,
+        answer: &'static str,
+        /// How the member was authenticated.
+        credential: String,
+    },
     /// A user decided about a tool for all later calls, or took that back (`decision` is absent).
     #[serde(rename = "decision.changed")]
     DecisionChanged {
@@ -203,6 +243,10 @@ pub enum AccountChange {
     User,
     /// It was deleted, with its data.
     Removed,
+    /// The values in its vault of personal data get another key.
+    VaultRotated,
+    /// Its vault of personal data was deleted.
+    VaultDeleted,
 }
 
 /// A change of a key.
@@ -226,15 +270,27 @@ impl Event {
     /// Shortens what comes from outside.
     pub(crate) fn bound(&mut self) {
         match self {
-            Self::CallDecided { tool, reason, rule, .. } => {
+            Self::CallDecided { tool, reason, rule, sources, .. } => {
                 bounded(tool);
                 bounded(reason);
-                if let Some(rule) = rule {
-                    bounded(rule);
-                }
+                rule.iter_mut().for_each(bounded);
+                sources.truncate(MAX_LISTED);
+            }
+            Self::ApprovalAsked { tool, rules, sources, .. } => {
+                bounded(tool);
+                rules.truncate(MAX_LISTED);
+                rules.iter_mut().for_each(bounded);
+                sources.truncate(MAX_LISTED);
+            }
+            Self::CallPlanned { server, tool, .. } => {
+                bounded(server);
+                bounded(tool);
+            }
+            Self::ApprovalGiven { groups, credential, .. } => {
+                groups.iter_mut().for_each(bounded);
+                bounded(credential);
             }
             Self::CallRefused { code: text, .. }
-            | Self::ApprovalAsked { tool: text, .. }
             | Self::DecisionChanged { tool: text, .. }
             | Self::PolicyChanged { pattern: text, .. }
             | Self::ServerChanged { server: text, .. }

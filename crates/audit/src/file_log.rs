@@ -212,7 +212,10 @@ impl FileLog {
             return Ok(Arc::clone(keys));
         }
         let config = &self.shared.config;
-        let key = match config.home.derived_key(&config.key, PURPOSE)? {
+        // The store runs a command without blocking.
+        let is_command = matches!(config.key, KeySource::Command(_));
+        let at_hand = if is_command { None } else { config.home.derived_key(&config.key, PURPOSE)? };
+        let key = match at_hand {
             Some(key) => key,
             None => config.store.store().await?.derived_key(PURPOSE).await?,
         };

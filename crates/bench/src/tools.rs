@@ -18,7 +18,7 @@ use anyhow::Context;
 use callers::Callers;
 use clap::Args;
 use indicatif::ProgressBar;
-use plan::{ROWS, Times};
+use plan::{Plan, ROWS, Times};
 use report::{Report, Row};
 use std::path::PathBuf;
 
@@ -38,6 +38,10 @@ pub(crate) struct ToolsArguments {
     #[arg(long, value_name = "DIR")]
     servers: Option<PathBuf>,
 
+    /// Measure only the rows whose names contain this text.
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+
     /// Use one round with few calls, only to check that the benchmark works.
     #[arg(long)]
     quick: bool,
@@ -55,7 +59,11 @@ pub(crate) async fn run(arguments: ToolsArguments, setup: Setup) -> anyhow::Resu
         tempfile::Builder::new().prefix("coracle-bench-").tempdir().context("cannot create a temporary folder")?;
     let callers = Callers::start(&setup, folder.path(), arguments.servers).await?;
     let progress = bar();
-    let report = measure(&callers, calls, rounds, &progress).await;
+    let rows: Vec<Plan> = match &arguments.only {
+        Some(only) => ROWS.into_iter().filter(|plan| plan.name.contains(only.as_str())).collect(),
+        None => ROWS.into(),
+    };
+    let report = measure(&callers, &rows, calls, rounds, &progress).await;
     progress.finish_and_clear();
     callers.shutdown().await;
     if arguments.json {
@@ -64,12 +72,12 @@ pub(crate) async fn run(arguments: ToolsArguments, setup: Setup) -> anyhow::Resu
     Ok(report.render())
 }
 
-async fn measure(callers: &Callers, calls: usize, rounds: usize, progress: &ProgressBar) -> Report {
+async fn measure(callers: &Callers, rows: &[Plan], calls: usize, rounds: usize, progress: &ProgressBar) -> Report {
     let mut report = Report::default();
-    let mut measured: Vec<Vec<Times>> = vec![Vec::new(); ROWS.len()];
-    progress.set_length((rounds * ROWS.len()) as u64);
+    let mut measured: Vec<Vec<Times>> = vec![Vec::new(); rows.len()];
+    progress.set_length((rounds * rows.len()) as u64);
     for _ in 0..rounds {
-        for (plan, times) in ROWS.iter().zip(&mut measured) {
+        for (plan, times) in rows.iter().zip(&mut measured) {
             progress.set_message(plan.name);
             if !report.skipped.contains_key(plan.name) {
                 match callers.run(plan, calls).await {
@@ -82,7 +90,7 @@ async fn measure(callers: &Callers, calls: usize, rounds: usize, progress: &Prog
             progress.inc(1);
         }
     }
-    for (plan, times) in ROWS.iter().zip(&measured) {
+    for (plan, times) in rows.iter().zip(&measured) {
         if !report.skipped.contains_key(plan.name) {
             report.rows.push(Row::new(plan, plan.orders(calls).calls, times));
         }

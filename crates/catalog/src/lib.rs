@@ -16,6 +16,7 @@ mod model;
 mod names;
 mod python;
 mod registry;
+mod sample;
 mod schema;
 mod starter;
 mod stub;
@@ -33,6 +34,7 @@ pub use layout::{CodeName, MAX_TOOL_NAME, MAX_TOOLS, ServerTools, WRAPPED, serve
 pub use learned::Shape;
 pub use names::package_name;
 pub use registry::{Registry, RegistryEntry, RegistryWords};
+pub use sample::{Leaf, sample};
 pub use starter::StarterLanguage;
 pub use tree::{ROOT, Tree, generate};
 pub use validator::{ArgumentsError, Validator};

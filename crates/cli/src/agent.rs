@@ -15,7 +15,7 @@ use coracle_agent::{Agent, RunJournal, RunOutcome, RunRequest};
 use coracle_config::Loaded;
 use coracle_models::{ChosenModel, Item, ModelRequest};
 use coracle_server::{AgentOptions, FrontendTools, SelectedTools, within_daily_tokens, without_personal_data};
-use coracle_store::Store;
+use coracle_store::{Place, Store};
 use coracle_types::UserId;
 pub(crate) use ended::{limit_code, problem, report_problem, status};
 pub(crate) use progress::Progress;
@@ -83,6 +83,8 @@ pub(crate) struct Turn {
     pub(crate) selected: SelectedTools,
     /// Stops the run.
     pub(crate) cancel: CancellationToken,
+    /// Where what code returns stays.
+    pub(crate) conversation: Place,
     /// Records the progress.
     pub(crate) journal: Option<Arc<dyn RunJournal>>,
     /// Shows the progress.
@@ -117,12 +119,13 @@ impl Worker {
 
     /// Works until the model is done, and shows how.
     pub(crate) async fn work(&self, turn: Turn) -> anyhow::Result<RunOutcome> {
-        let Turn { items, selected, cancel, journal, mut progress } = turn;
+        let Turn { items, selected, cancel, conversation, journal, mut progress } = turn;
         let ChosenModel { provider, provider_name, model, .. } = &self.chosen;
         let people = People::new(self.store());
         let provider = within_daily_tokens(Arc::clone(provider), &people, &UserId::local(), self.options.daily_tokens);
         let provider = without_personal_data(provider, &self.serving.engine, &UserId::local());
         let tools = FrontendTools::new(self.serving.frontend.clone(), Arc::new(Terminal::default()));
+        let tools = tools.in_conversation(conversation);
         let instructions = self.options.instructions(&tools.instructions().await, &selected.instructions);
         let request = ModelRequest { model: model.clone(), instructions, items, ..ModelRequest::default() };
         let mut run = RunRequest::new(provider, request);

@@ -103,6 +103,7 @@ fn file_log(loaded: &Loaded, store: Option<&Arc<dyn Store>>) -> anyhow::Result<F
             AuditSync::Always => Durability::Always,
         },
         keep: Some(DAY.saturating_mul(u32::try_from(settings.keep_days).unwrap_or(u32::MAX))),
+        key: variables::key_source()?,
         ..FileLogConfig::new(Home::new(variables::home()?), store)
     }))
 }

@@ -61,8 +61,13 @@ pub(crate) fn run(arguments: &BackupArguments, config: Option<&Path>) -> anyhow:
         let message = format!("there is no data in {}", home.root().display());
         return Err(Mistake::new(message, Some("set CORACLE_HOME to the data folder")).into());
     }
+    let source = variables::key_source()?;
+    if arguments.with_key && !matches!(source, KeySource::File) {
+        let hint = "leave out --with-key, and keep the key or its command elsewhere";
+        return Err(Mistake::new("the master key is not in the data folder", Some(hint)).into());
+    }
     let done = cancellable(async {
-        let store = SqliteStore::open(&home, KeySource::File).await.map_err(told)?;
+        let store = SqliteStore::open(&home, source).await.map_err(told)?;
         let file = &arguments.file;
         let done = coracle_store::backup(&home, &store, &workspaces, file, arguments.with_key, arguments.force).await;
         store.close().await;
@@ -95,7 +100,8 @@ pub(crate) fn restore(arguments: &RestoreArguments, config: Option<&Path>) -> an
     // Must not be dropped halfway: between two renames, nothing is in place.
     let runtime = crate::wiring::runtime()?;
     let key = arguments.key.as_deref();
-    let restored = coracle_store::restore_with_key(&home, &workspaces, &arguments.file, key, arguments.force);
+    let source = variables::key_source()?;
+    let restored = coracle_store::restore_with_key(&home, &workspaces, &arguments.file, key, &source, arguments.force);
     let restored = runtime.block_on(restored).map_err(explained)?;
     if arguments.json {
         std::io::stdout().write_all(json(&restored)?.as_bytes())?;

@@ -15,6 +15,7 @@ use coracle_config::Loaded;
 use coracle_models::{Item, Part};
 use coracle_runs::KeptConversation;
 use coracle_server::SelectedTools;
+use coracle_store::Place;
 use coracle_types::{ConversationId, UserId};
 use input::{Input, Line};
 use std::path::Path;
@@ -200,6 +201,7 @@ impl Chat {
             items: self.items.clone(),
             selected: self.selected.clone(),
             cancel: cancel.clone(),
+            conversation: Place::conversation(conversation.id()),
             journal: Some(journal),
             progress: Progress::new(true, self.shows_work),
         });

@@ -21,7 +21,7 @@ use coracle_config::Loaded;
 use coracle_engine::{Access, Audience, CallLogging, Engine, Lasting, Program, Request};
 use coracle_sandbox::ForkedLauncher;
 use coracle_store::{Home, MemoryStore, Store};
-use coracle_types::{Event, ExecutionId, Language, Limits, MAX_SECONDS, OutputStream, SessionId, UserId};
+use coracle_types::{Event, ExecutionId, Language, Limits, MAX_SECONDS, Mode, OutputStream, SessionId, UserId};
 use report::Places;
 use rustix::process::{Resource, getrlimit};
 use serde_json::Map;
@@ -88,6 +88,10 @@ pub(crate) struct ExecArguments {
     /// Refuse calls of tools that are not marked as read-only.
     #[arg(long)]
     read_only: bool,
+
+    /// Make only calls that read, and list everything else that the code would do. At a terminal, run it after approval.
+    #[arg(long, conflicts_with = "resume")]
+    plan: bool,
 
     /// Print the result as one line of JSON instead of streaming the output.
     #[arg(long)]
@@ -197,7 +201,8 @@ async fn execute(
     crate::settings::announce(&loaded);
     // Opening the store takes longer than a small program, so a run that stores nothing does without.
     let uses_vault = code.as_ref().is_some_and(|code| code.contains("tokenize_pii") || code.contains(" pii"));
-    let is_kept = arguments.session.is_some() || arguments.resume.is_some() || has_tools(&loaded) || uses_vault;
+    let is_kept =
+        arguments.session.is_some() || arguments.resume.is_some() || arguments.plan || has_tools(&loaded) || uses_vault;
     let store: Arc<dyn Store> = if is_kept {
         store().await?
     } else {
@@ -225,6 +230,7 @@ async fn execute(
     request.workspace = workspace;
     request.limits = limits;
     request.access = if arguments.read_only { Access::ReadOnly } else { Access::Any };
+    request.mode = if arguments.plan { Mode::Plan } else { Mode::Run };
     request.cancel = cancel;
     request.approver = Arc::new(Terminal::default());
     request.audience = Audience::Person;
@@ -241,13 +247,21 @@ async fn execute(
         engine.shutdown().await;
     }
     // After a success the sandbox is gone, and the launcher removes its folder when this process has ended.
-    let status = Status::of(&execution);
+    let mut status = Status::of(&execution);
+    let plan = execution.plan.clone().filter(|_| is_streamed);
     let told = async {
         streaming.await.context("cannot write the output")??;
         if is_streamed { report::print(execution, &places) } else { report::print_json(execution) }
     };
     // The result is printed before slow servers have ended, and servers are ended even if it cannot be printed.
-    let told = told.await;
+    let mut told = told.await;
+    if let (Some(plan), Ok(())) = (plan, &told) {
+        match crate::plans::offer(&engine, plan).await {
+            Ok(Some(ended)) => status = ended,
+            Ok(None) => {}
+            Err(error) => told = Err(error),
+        }
+    }
     if let Some(toolbox) = toolbox {
         toolbox.upstream().shutdown().await;
     }

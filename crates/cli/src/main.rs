@@ -31,6 +31,7 @@ mod doctor;
 mod documents;
 mod exec;
 mod failures;
+mod flows;
 mod frontend;
 mod guardrails;
 mod install_method;
@@ -43,6 +44,8 @@ mod models;
 mod oauth_tokens;
 mod output;
 mod pii;
+mod plans;
+mod policy;
 mod python_environment;
 mod recursion;
 mod resources;
@@ -130,6 +133,8 @@ enum Command {
     Env(python_environment::EnvArguments),
     /// List, inspect, replay and remove sessions.
     Sessions(sessions::SessionsArguments),
+    /// List plans of what code would do, and run them after approval.
+    Plans(plans::PlansArguments),
     /// List, open and save files that code wrote to /artifacts.
     Artifacts(artifacts::ArtifactsArguments),
     /// Show, check and export the audit log.
@@ -140,6 +145,8 @@ enum Command {
     Restore(backup::RestoreArguments),
     /// List user workspaces and clean up unused ones.
     Workspaces(workspaces::WorkspacesArguments),
+    /// Test the rules for tool calls, and show where data came from.
+    Policy(policy::PolicyArguments),
     /// Check code without running it.
     Guardrails(guardrails::GuardrailsArguments),
     /// Show the settings and their origins.
@@ -204,6 +211,7 @@ fn main() -> ExitCode {
         Command::Skills(arguments) => skills::run(&arguments, config),
         Command::Env(arguments) => python_environment::run(arguments, config),
         Command::Sessions(arguments) => sessions::run(&arguments, config),
+        Command::Plans(arguments) => plans::run(&arguments, config),
         Command::Artifacts(arguments) => artifacts::run(&arguments, config),
         Command::Audit(arguments) => audit::run(arguments, config),
         Command::Pii(arguments) => pii::run(&arguments, config),
@@ -212,6 +220,7 @@ fn main() -> ExitCode {
         Command::Backup(arguments) => backup::run(&arguments, config),
         Command::Restore(arguments) => backup::restore(&arguments, config),
         Command::Workspaces(arguments) => workspaces::run(&arguments, config),
+        Command::Policy(arguments) => policy::run(&arguments, config),
         Command::Guardrails(arguments) => guardrails::run(&arguments, config),
         Command::Config(arguments) => config::run(&arguments, config),
         Command::Doctor(arguments) => doctor::run(&arguments, config),

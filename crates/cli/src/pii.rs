@@ -1,5 +1,7 @@
-//! `coracle pii`: finds personal data and secrets in text, and replaces them by tokens (`pii/vault.rs`).
+//! `coracle pii`: finds personal data and secrets in text, and replaces them by tokens (`pii/vault.rs`). `pii/keeping.rs`
+//! rotates keys of vaults, and deletes vaults.
 
+mod keeping;
 mod vault;
 
 use crate::output::{columns, json_line, plain};
@@ -34,6 +36,10 @@ enum PiiCommand {
     Sanitize(TextArguments),
     /// Replace tokens by what they stand for, and print the text.
     Restore(TextArguments),
+    /// Encrypt the values in a vault with a new key. Tokens stay the same.
+    Rotate(keeping::RotateArguments),
+    /// Delete a vault. Its tokens can never be restored.
+    Forget(keeping::ForgetArguments),
 }
 
 /// The text to work on.
@@ -115,6 +121,8 @@ pub(crate) fn run(arguments: &PiiArguments, config: Option<&Path>) -> anyhow::Re
         PiiCommand::Scan(arguments) => arguments,
         PiiCommand::Sanitize(arguments) => return vault::sanitize(&arguments.file, config),
         PiiCommand::Restore(arguments) => return vault::restore(&arguments.file, config),
+        PiiCommand::Rotate(arguments) => return keeping::rotate(arguments, config),
+        PiiCommand::Forget(arguments) => return keeping::forget(arguments, config),
     };
     match &arguments.file {
         Some(file) if !arguments.types => scan(arguments, file),

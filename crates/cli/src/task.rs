@@ -14,7 +14,7 @@ use clap::Args;
 use coracle_agent::{Ended, RunOutcome};
 use coracle_config::Loaded;
 use coracle_models::{Item, Part};
-use coracle_server::SelectedTools;
+use coracle_server::{SelectedTools, new_client};
 use serde_json::{Value, json};
 use std::io::{IsTerminal, Read, Write as _};
 use std::path::Path;
@@ -78,6 +78,7 @@ pub(crate) fn run(arguments: &TaskArguments, config: Option<&Path>) -> anyhow::R
             items: vec![Item::User { parts: vec![Part::text(task)] }],
             selected: selected.clone(),
             cancel,
+            conversation: new_client(),
             journal: None,
             progress: Progress::new(!arguments.json, !arguments.agent.quiet),
         };

@@ -16,7 +16,10 @@ const MAX_ANSWER_BYTES: usize = 4096;
 /// The answers that a question offers.
 fn choices(doubt: Option<Doubt>) -> &'static str {
     match doubt {
-        None => "  [y] yes, once   [s] yes, for this session   [a] yes, always   [n] no: ",
+        None => {
+            "  [y] yes, once   [s] yes, for this session   [a] yes, always\n  [s=] [a=] the same, only for calls with these \
+             arguments   [n] no: "
+        }
         Some(Doubt::Differs) => "  [y] yes, once   [s] yes, for all calls of this execution   [n] no: ",
         Some(Doubt::Unanswered | Doubt::AnswerNotKept) => "  [y] yes, call it again   [n] no: ",
     }
@@ -61,7 +64,9 @@ async fn put(question: &Question) -> std::io::Result<Answer> {
             match line.trim().to_lowercase().as_str() {
                 "y" | "yes" | "once" => return Ok(Answer::Once),
                 "s" | "session" if matches!(doubt, None | Some(Doubt::Differs)) => return Ok(Answer::Session),
+                "s=" | "session_same_arguments" if doubt.is_none() => return Ok(Answer::SessionSameArguments),
                 "a" | "always" if doubt.is_none() => return Ok(Answer::Always),
+                "a=" | "always_same_arguments" if doubt.is_none() => return Ok(Answer::AlwaysSameArguments),
                 "n" | "no" => return Ok(Answer::Refuse),
                 _ => terminal.write_all(b"  please answer with one of the letters in brackets\n")?,
             }

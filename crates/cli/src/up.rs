@@ -149,8 +149,7 @@ async fn serve(
     let mut welcome = auth.welcome(&people, address).await?;
     let link = auth.local_link(&people, &parts).await?;
     welcome.extend(link.as_ref().map(|token| auth.local_link_line(token, address)));
-    let has_models = !agent.models.providers().is_empty();
-    if has_models && parts.has(Part::Api) || auth.has_cors() {
+    if parts.has(Part::Api) || auth.has_cors() {
         agent.local_key = Some(local_key::read_or_create(&variables::home()?)?);
     }
     if parts.has(Part::Api) {

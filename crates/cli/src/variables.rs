@@ -1,6 +1,9 @@
 //! Environment variables that commands read. All names are in `coracle-config`.
 
-use anyhow::Context;
+use anyhow::{Context, bail};
+use coracle_config::{KEY_COMMAND_VARIABLE, KEY_VARIABLE};
+use coracle_store::{KeyCommand, KeySource};
+use coracle_types::Secret;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -35,6 +38,27 @@ pub(crate) fn home() -> anyhow::Result<PathBuf> {
     let user = std::env::home_dir().filter(|home| home.is_absolute());
     user.map(|home| home.join(".coracle"))
         .with_context(|| format!("cannot find the home folder: set {HOME} to a folder for Coracle's data"))
+}
+
+/// Returns the source of the master key: a key or a command in the environment, or else the file in the data folder. A
+/// throwaway data folder always has a key of its own.
+pub(crate) fn key_source() -> anyhow::Result<KeySource> {
+    /// The command, which is run once for all stores of this process.
+    static COMMAND: OnceLock<KeyCommand> = OnceLock::new();
+    if THROWAWAY.get().is_some() {
+        return Ok(KeySource::File);
+    }
+    let read = |name| match std::env::var(name) {
+        Ok(text) => Ok(Some(text).filter(|text| !text.trim().is_empty())),
+        Err(std::env::VarError::NotPresent) => Ok(None),
+        Err(std::env::VarError::NotUnicode(_)) => bail!("{name} is not UTF-8"),
+    };
+    match (read(KEY_VARIABLE)?, read(KEY_COMMAND_VARIABLE)?) {
+        (None, None) => Ok(KeySource::File),
+        (Some(key), None) => Ok(KeySource::Given(Secret::new(key))),
+        (None, Some(line)) => Ok(KeySource::Command(COMMAND.get_or_init(|| KeyCommand::new(&line)).clone())),
+        (Some(_), Some(_)) => bail!("both {KEY_VARIABLE} and {KEY_COMMAND_VARIABLE} are set: set only one of them"),
+    }
 }
 
 /// Returns the configured interpreter.

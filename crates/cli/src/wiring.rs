@@ -1,6 +1,7 @@
 //! Connects settings, store, servers, backend and engine.
 
 use crate::failures::{Memory, Remembering};
+use crate::flows::{WORD_LABEL, flows, flows_without_server, spellings};
 use crate::oauth_tokens::StoredTokens;
 use crate::output::plain;
 use crate::recursion;
@@ -10,16 +11,15 @@ use crate::variables;
 use anyhow::{Context, bail};
 use coracle_agent::{EmbedderSettings, RemoteEmbedder};
 use coracle_audit::AuditLog;
-use coracle_catalog::server_names;
-use coracle_config::{Loaded, McpServer, SandboxType, ServerFault, ServerProblem, Settings, is_foreign};
+use coracle_config::{Approvers, Loaded, McpServer, SandboxType, ServerFault, ServerProblem, Settings, is_foreign};
 use coracle_engine::{
-    CallCaps, EmbedderConfig, Engine, EngineConfig, Guardrails, Library, Origin, Privacy, PrivacyModes, SkillSource,
-    Toolbox, ToolboxConfig,
+    CallCaps, EmbedderConfig, Engine, EngineConfig, Guardrails, Library, Origin, PlanSettings, Privacy, PrivacyModes,
+    SkillSource, ToolEffect, Toolbox, ToolboxConfig,
 };
-use coracle_policy::{Naming, Rule, Rules, Spellings};
+use coracle_policy::{ApproverLine, ApproverRule, ApproverRules, Groups, Rule, Rules, Spellings};
 use coracle_privacy::{CustomPattern, Detector, DetectorSettings, Kind, Matcher, Vaults};
 use coracle_sandbox::{ForkedLauncher, NativeBackend, NativeConfig, Packages};
-use coracle_store::{Home, Kept, KeySource, SqliteStore, Store, StoreError};
+use coracle_store::{Home, Kept, KeyError, SqliteStore, Store, StoreError};
 use coracle_types::{Limits, ServerName};
 use coracle_upstream::{Options, Upstream};
 use serde_json::{Map, Value};
@@ -189,19 +189,20 @@ pub(crate) fn cancellable<T>(work: impl Future<Output = anyhow::Result<T>>) -> a
 
 /// Opens the store in the data folder.
 pub(crate) async fn store() -> anyhow::Result<Arc<dyn Store>> {
-    let store = SqliteStore::open(&Home::new(variables::home()?), KeySource::File).await;
+    let store = SqliteStore::open(&Home::new(variables::home()?), variables::key_source()?).await;
     Ok(Arc::new(store.map_err(told)?))
 }
 
 /// Opens the store for the engine, when it is first needed.
 pub(crate) async fn lasting_store() -> Result<Arc<dyn Store>, StoreError> {
     let home = variables::home().map_err(|error| StoreError::home(variables::HOME, error))?;
-    Ok(Arc::new(SqliteStore::open(&Home::new(home), KeySource::File).await?))
+    let key = variables::key_source().map_err(|error| KeyError::Command { reason: format!("{error:#}") })?;
+    Ok(Arc::new(SqliteStore::open(&Home::new(home), key).await?))
 }
 
 /// Opens the store for a server. A damaged one is rejected before anything is written to it.
 pub(crate) async fn sound_store() -> anyhow::Result<Arc<dyn Store>> {
-    let store = SqliteStore::open(&Home::new(variables::home()?), KeySource::File).await.map_err(told)?;
+    let store = SqliteStore::open(&Home::new(variables::home()?), variables::key_source()?).await.map_err(told)?;
     store.examine().await.map_err(told)?;
     Ok(Arc::new(store))
 }
@@ -240,8 +241,8 @@ pub(crate) fn toolbox(
     purpose: Purpose,
 ) -> anyhow::Result<Arc<Toolbox>> {
     let settings = &loaded.settings;
-    let rules = rules(loaded)?;
-    for warning in rules_without_server(loaded, &rules) {
+    let (rules, flows) = (rules(loaded)?, flows(loaded)?);
+    for warning in rules_without_server(loaded, &rules).into_iter().chain(flows_without_server(&flows)) {
         eprintln!("warning: {}", plain(&warning, MAX_MESSAGE));
     }
     // Modules written by hand are imported from that folder, and nothing is written to it.
@@ -263,10 +264,12 @@ pub(crate) fn toolbox(
         caps,
         unusable: unusable(loaded),
     };
-    Ok(match purpose.memory() {
+    let toolbox = match purpose.memory() {
         None => Toolbox::new(config, upstream, store, rules),
         Some(memory) => Toolbox::new(config, Remembering::new(upstream, memory)?, store, rules),
-    })
+    };
+    toolbox.approvals().replace_flows(flows);
+    Ok(toolbox)
 }
 
 /// Policy rules of the settings.
@@ -275,14 +278,25 @@ pub(crate) fn rules(loaded: &Loaded) -> anyhow::Result<Rules> {
         let origin = loaded.origins.get(&format!("policy.tools.{pattern}")).cloned().unwrap_or_default();
         Rule { pattern: pattern.clone(), decision: *decision, origin: origin.to_string() }
     });
-    Rules::new(rules.collect()).context("policy.tools")
+    Ok(Rules::new(rules.collect()).context("policy.tools")?.with_approvers(approvers(loaded)?))
+}
+
+/// Groups that have to approve calls.
+fn approvers(loaded: &Loaded) -> anyhow::Result<ApproverRules> {
+    let policy = &loaded.settings.policy;
+    let groups = Groups::new(&policy.groups).context("policy.groups")?;
+    let lines = policy.approvers.iter().map(|(pattern, Approvers { groups, count })| {
+        let origin = loaded.origins.get(&format!("policy.approvers.{pattern}")).cloned().unwrap_or_default();
+        let rule = ApproverRule { groups: groups.clone(), count: *count };
+        ApproverLine { pattern: pattern.clone(), rule, origin: origin.to_string() }
+    });
+    ApproverRules::new(lines.collect(), groups)
+        .map_err(|error| Mistake::new(format!("policy.approvers: {error}"), error.hint()).into())
 }
 
 /// Messages about rules for servers that are not configured. Disabled servers count as configured.
 pub(crate) fn rules_without_server(loaded: &Loaded, rules: &Rules) -> Vec<String> {
-    let names = server_names(loaded.settings.mcp_servers.keys().map(String::as_str));
-    let names = names.iter().map(|name| Naming { wire: name.wire, plain: &name.plain, identifier: &name.identifier });
-    let servers: Vec<Arc<Spellings>> = Spellings::of_all(names).into_values().collect();
+    let servers: Vec<Arc<Spellings>> = spellings(loaded).into_values().collect();
     let told = |rule: &Rule| {
         let (origin, pattern) = (&rule.origin, &rule.pattern);
         format!("{origin}: the policy rule {pattern:?} has no effect: no server of that name is configured")
@@ -407,6 +421,21 @@ pub(crate) fn workspaces(settings: &Settings) -> anyhow::Result<PathBuf> {
     })
 }
 
+/// What the settings say about plans.
+fn plans(loaded: &Settings) -> anyhow::Result<PlanSettings> {
+    let set = &loaded.plan;
+    let lists = [
+        ("read_only", &set.read_only, ToolEffect::Reads),
+        ("varying", &set.varying, ToolEffect::Varies),
+        ("writing", &set.writing, ToolEffect::Writes),
+    ];
+    let tools = lists.into_iter().flat_map(|(key, patterns, effect)| {
+        patterns.iter().map(move |pattern| (pattern.clone(), effect, format!("plan.{key}")))
+    });
+    let kept_for = Duration::from_hours(set.keep_hours);
+    PlanSettings::new(tools, set.previews.iter().cloned(), Some(kept_for)).context("plan")
+}
+
 /// The checks of code before it runs.
 pub(crate) fn guardrails(settings: &Settings) -> Guardrails {
     let settings = &settings.guardrails;
@@ -432,6 +461,7 @@ pub(crate) fn engine(
         .with_audit(audit)
         .with_library(library(settings)?)
         .with_guardrails(guardrails(settings))
+        .with_plans(plans(settings)?)
         .with_trial_limits(settings.limits());
     engine.limit_artifacts(settings.artifacts.max_mb.saturating_mul(1_000_000));
     let whole = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
@@ -484,7 +514,7 @@ pub(crate) fn detector(settings: &Settings) -> anyhow::Result<Detector> {
     };
     wanted.custom = set.patterns.iter().map(|(label, regex)| custom(label, Matcher::Regex(regex.clone()))).collect();
     if !set.words.is_empty() {
-        wanted.custom.push(custom("WORD", Matcher::Words(set.words.clone())));
+        wanted.custom.push(custom(WORD_LABEL, Matcher::Words(set.words.clone())));
     }
     Detector::new(wanted).context("privacy")
 }

@@ -8,6 +8,11 @@ use crate::suggest::nearest;
 pub const HOME_VARIABLE: &str = "CORACLE_HOME";
 /// The settings file. Takes precedence over files in the current folder and the data folder.
 pub const CONFIG_VARIABLE: &str = "CORACLE_CONFIG";
+/// The master key of the data folder: 64 hexadecimal digits. Without it and [`KEY_COMMAND_VARIABLE`], the key is in the file
+/// `master.key` of the data folder.
+pub const KEY_VARIABLE: &str = "CORACLE_MASTER_KEY";
+/// A shell command that prints the master key.
+pub const KEY_COMMAND_VARIABLE: &str = "CORACLE_MASTER_KEY_COMMAND";
 /// The folder of MCP servers for benchmarks and tests. Not a setting.
 pub const TEST_SERVERS_VARIABLE: &str = "CORACLE_TEST_SERVERS";
 /// The image of `bench sandbox` and `bench server` for docker and podman. Not a setting.
@@ -79,7 +84,15 @@ pub(crate) fn stray(name: &str) -> Option<Stray> {
     let rest = name.strip_prefix(PREFIX).unwrap_or(name);
     let known: Vec<String> = KEYS.iter().map(|key| variable(key.path)).chain([SERVERS_VARIABLE.to_owned()]).collect();
     let others: Vec<&str> = KEYS.iter().flat_map(|key| key.other_variables.iter().copied()).collect();
-    let elsewhere = [HOME_VARIABLE, CONFIG_VARIABLE, TEST_SERVERS_VARIABLE, BENCH_IMAGE_VARIABLE, CHAIN_VARIABLE];
+    let elsewhere = [
+        HOME_VARIABLE,
+        CONFIG_VARIABLE,
+        KEY_VARIABLE,
+        KEY_COMMAND_VARIABLE,
+        TEST_SERVERS_VARIABLE,
+        BENCH_IMAGE_VARIABLE,
+        CHAIN_VARIABLE,
+    ];
     if elsewhere.contains(&name) || others.contains(&name) || known.iter().any(|variable| variable == name) {
         return None;
     }

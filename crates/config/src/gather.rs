@@ -5,7 +5,7 @@ mod server;
 
 use crate::Origin;
 use crate::environment::{self, SERVERS_VARIABLE};
-use crate::keys::{self, Kind, OLD_SERVERS, SERVERS, TOOLS};
+use crate::keys::{self, APPROVERS, Kind, OLD_SERVERS, SERVERS, TOOLS};
 use crate::problem::{Problem, Reason, Warning};
 use crate::providers::{Field, GatheredProvider};
 use crate::settings::McpServer;
@@ -49,6 +49,8 @@ pub(crate) struct GatheredServer {
 pub(crate) struct Gathered {
     pub(crate) values: BTreeMap<&'static str, (Value, Origin)>,
     pub(crate) tools: BTreeMap<String, (Value, Origin)>,
+    pub(crate) flows: Vec<(String, Origin)>,
+    pub(crate) approvers: BTreeMap<String, (Value, Origin)>,
     pub(crate) servers: BTreeMap<String, GatheredServer>,
     pub(crate) providers: BTreeMap<String, GatheredProvider>,
     /// Keys of providers from variables that other programs use, too. Weaker than all entries of `agent.providers`.
@@ -106,7 +108,8 @@ impl Gathered {
 
     fn value(&mut self, path: &'static str, kind: Kind, node: &Node, origin: &Origin, source: &Source<'_>) {
         match kind {
-            Kind::Decisions => return self.decisions(node, source),
+            Kind::Decisions | Kind::Approvers => return self.by_pattern(kind, node, source),
+            Kind::Rules => return self.rules(path, node, source),
             Kind::Providers => return self.provider_map(node, source),
             _ => {}
         }
@@ -119,23 +122,54 @@ impl Gathered {
         }
     }
 
-    fn decisions(&mut self, node: &Node, source: &Source<'_>) {
+    /// Adds decisions or approvers, each of which has its own line.
+    fn by_pattern(&mut self, kind: Kind, node: &Node, source: &Source<'_>) {
+        let path = if kind == Kind::Approvers { APPROVERS } else { TOOLS };
         let entries = match &node.content {
             Content::Map(entries) => entries,
             Content::Null => return,
             _ => {
-                let reason = value::wrong_type(Kind::Decisions, node.what());
-                return self.problem((source.origin)(node.place), TOOLS, reason);
+                let reason = value::wrong_type(kind, node.what());
+                return self.problem((source.origin)(node.place), path, reason);
             }
         };
         for (name, node) in entries {
-            let key = format!("{TOOLS}.{}", name.text);
-            match value::pattern(&name.text).and_then(|()| value::decision(node)) {
-                Ok(decision) => {
-                    self.tools.insert(name.text.clone(), (decision, (source.origin)(name.place)));
+            let key = format!("{path}.{}", name.text);
+            let read = if kind == Kind::Approvers { value::approvers } else { value::decision };
+            match value::pattern(&name.text).and_then(|()| read(node)) {
+                Ok(value) => {
+                    let gathered = if kind == Kind::Approvers { &mut self.approvers } else { &mut self.tools };
+                    gathered.insert(name.text.clone(), (value, (source.origin)(name.place)));
                 }
                 Err(Reason::Pattern) => self.problem((source.origin)(name.place), &key, Reason::Pattern),
                 Err(reason) => self.problem((source.origin)(node.place), &key, reason),
+            }
+        }
+    }
+
+    /// Adds rules. A rule that is there already is not added again.
+    fn rules(&mut self, path: &'static str, node: &Node, source: &Source<'_>) {
+        let items = match &node.content {
+            Content::List(items) => items.as_slice(),
+            Content::Null => return,
+            _ => {
+                let reason = value::wrong_type(Kind::Rules, node.what());
+                return self.problem((source.origin)(node.place), path, reason);
+            }
+        };
+        for (number, item) in items.iter().enumerate() {
+            let origin = (source.origin)(item.place);
+            match &item.content {
+                Content::Scalar(text, _) if !self.flows.iter().any(|(known, _)| known == text) => {
+                    self.flows.push((text.clone(), origin));
+                }
+                Content::Scalar(..) => {}
+                // `a -> b: deny` without quotation marks is a map in YAML.
+                _ => {
+                    let found = format!("{}: put the rule in quotation marks", item.what());
+                    let reason = Reason::WrongType { expected: "a string".to_owned(), found };
+                    self.problem(origin, &format!("{path}[{number}]"), reason);
+                }
             }
         }
     }
@@ -187,10 +221,9 @@ impl Gathered {
 
     fn text(&mut self, path: &'static str, kind: Kind, text: &str, source: &Source<'_>) {
         let origin = (source.origin)(Place::default());
-        if matches!(kind, Kind::Decisions | Kind::Providers) {
+        if matches!(kind, Kind::Decisions | Kind::Approvers | Kind::Rules | Kind::Providers) {
             match Node::parse(text) {
-                Ok(node) if kind == Kind::Providers => self.provider_map(&node, source),
-                Ok(node) => self.decisions(&node, source),
+                Ok(node) => self.value(path, kind, &node, &origin, source),
                 Err(error) => self.problem(origin, path, Reason::Unparsable { message: error.message }),
             }
             return;

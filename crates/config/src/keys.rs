@@ -4,6 +4,10 @@ use coracle_types::MAX_CALL_BYTES;
 
 /// The sections whose entries have names that the user chooses.
 pub(crate) const TOOLS: &str = "policy.tools";
+/// The list of rules about the flow of data.
+pub(crate) const FLOWS: &str = "policy.flows";
+/// See [`TOOLS`].
+pub(crate) const APPROVERS: &str = "policy.approvers";
 /// See [`TOOLS`].
 pub(crate) const SERVERS: &str = "mcpServers";
 /// See [`TOOLS`].
@@ -47,8 +51,14 @@ pub(crate) enum Kind {
     TextOrTexts,
     /// Strings by name.
     TextMap,
+    /// Lists of strings by name.
+    TextLists,
     /// Decisions by pattern.
     Decisions,
+    /// A list of strings, each with a place of its own. Weaker sources add to it.
+    Rules,
+    /// Groups of approvers by pattern.
+    Approvers,
     /// Model providers by name.
     Providers,
 }
@@ -93,8 +103,10 @@ const CLEANUP_MODES: &[(&str, &str)] = &[("off", "off"), ("dry_run", "dry_run"),
 const AUDIT_SYNC: &[(&str, &str)] = &[("interval", "interval"), ("always", "always")];
 /// Where personal data is replaced by tokens.
 const PRIVACY_MODES: &[(&str, &str)] = &[("off", "off"), ("model", "model"), ("strict", "strict")];
+/// Decisions about private and untrusted data together.
+const TRIFECTA: &[(&str, &str)] = &[("ask", "ask"), ("deny", "deny"), ("off", "off")];
 /// Labels of servers.
-const LABELS: &[(&str, &str)] = &[("private", "private")];
+const LABELS: &[(&str, &str)] = &[("private", "private"), ("untrusted", "untrusted"), ("exfil", "exfil")];
 
 /// A limit in bytes on one call.
 const BYTES: Kind = Kind::Whole(1024, MAX_CALL_BYTES);
@@ -137,7 +149,17 @@ pub(crate) const KEYS: &[Key] = &[
     also("guardrails.max_execution_time", Kind::Seconds, &["GUARDRAILS_MAX_EXECUTION_TIME"]),
     also("guardrails.max_memory_mb", Kind::Whole(32, 1 << 20), &["GUARDRAILS_MAX_MEMORY_MB"]),
     key(TOOLS, Kind::Decisions),
+    key(FLOWS, Kind::Rules),
+    key("policy.trifecta", Kind::Choice(TRIFECTA)),
     key("policy.approval_seconds", Kind::Whole(1, 86_400)),
+    key("policy.guess_labels", Kind::Truth),
+    key("policy.groups", Kind::TextLists),
+    key(APPROVERS, Kind::Approvers),
+    key("plan.read_only", Kind::Texts),
+    key("plan.varying", Kind::Texts),
+    key("plan.writing", Kind::Texts),
+    key("plan.previews", Kind::Texts),
+    key("plan.keep_hours", Kind::Whole(1, 720)),
     key("privacy.mode", Kind::Choice(PRIVACY_MODES)),
     key("privacy.restore_to_model", Kind::Truth),
     key("privacy.keep_days", Kind::Whole(1, 36_500)),
@@ -317,7 +339,7 @@ pub(crate) const SERVER_DENIED_TOOLS: &[&str] = &["disabledTools", "excludeTools
 pub(crate) const SERVER_ONLY_TOOLS: &str = "includeTools";
 
 /// Sections whose settings protect something: errors in them are never ignored.
-const PROTECTING: [&str; 3] = ["guardrails", "policy", "privacy"];
+const PROTECTING: [&str; 4] = ["guardrails", "plan", "policy", "privacy"];
 
 /// Whether a setting, or something that looks like one, protects something.
 pub(crate) fn protects(path: &str) -> bool {

@@ -40,7 +40,10 @@ mod value;
 mod yaml;
 
 pub use effect::WITHOUT_EFFECT;
-pub use environment::{BENCH_IMAGE_VARIABLE, CONFIG_VARIABLE, HOME_VARIABLE, TEST_SERVERS_VARIABLE, is_setting};
+pub use environment::{
+    BENCH_IMAGE_VARIABLE, CONFIG_VARIABLE, HOME_VARIABLE, KEY_COMMAND_VARIABLE, KEY_VARIABLE, TEST_SERVERS_VARIABLE,
+    is_setting,
+};
 pub use gather::Flag;
 pub use keys::{LOG_VARIABLE, PYTHON_VARIABLE};
 pub use load::{FILE_NAME, LoadOptions, Loaded, SourceFile, Way, load};
@@ -50,8 +53,8 @@ pub use reader::is_foreign;
 pub use schema::schema;
 pub use servers::{ServerFault, ServerProblem};
 pub use settings::{
-    Agent, Api, Artifacts, Audit, AuditSync, AzureOpenAi, Calls, CleanupMode, CodeFences, ConnectionType, Embedder,
-    Execution, ExecutionLimits, Guardrails, History, Log, McpServer, Microsandbox, Oidc, Policy, Privacy, PrivacyKinds,
-    Provider, SandboxType, Search, Server, Settings, Workspaces, WorkspacesCleanup,
+    Agent, Api, Approvers, Artifacts, Audit, AuditSync, AzureOpenAi, Calls, CleanupMode, CodeFences, ConnectionType,
+    Embedder, Execution, ExecutionLimits, Guardrails, History, Log, McpServer, Microsandbox, Oidc, PlanMode, Policy,
+    Privacy, PrivacyKinds, Provider, SandboxType, Search, Server, Settings, Trifecta, Workspaces, WorkspacesCleanup,
 };
 pub use show::SettingRow;

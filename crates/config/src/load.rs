@@ -2,9 +2,9 @@
 
 use crate::dotenv::DotEnv;
 use crate::earlier;
-use crate::environment::{self, CONFIG_VARIABLE, HOME_VARIABLE};
+use crate::environment::{self, CONFIG_VARIABLE, HOME_VARIABLE, KEY_COMMAND_VARIABLE, KEY_VARIABLE};
 use crate::gather::{Flag, Gathered};
-use crate::keys::{KEYS, PROVIDERS, SERVERS, TOOLS};
+use crate::keys::{APPROVERS, FLOWS, KEYS, PROVIDERS, SERVERS, TOOLS};
 use crate::problem::{ConfigError, Problem, Reason, Warning};
 use crate::provider_names::{AZURE, needs_url};
 use crate::providers;
@@ -85,8 +85,9 @@ pub enum Way {
 pub struct Loaded {
     /// The settings.
     pub settings: Settings,
-    /// The origins of values, by key. A key without an origin has its default. Entries of `policy.tools` and
-    /// `mcpServers` have separate origins: `policy.tools.PATTERN`, `mcpServers.NAME`. So have the keys of entries of
+    /// The origins of values, by key. A key without an origin has its default. Entries of `policy.tools`,
+    /// `policy.approvers`, `policy.flows` and `mcpServers` have separate origins: `policy.tools.PATTERN`,
+    /// `policy.flows[NUMBER]`, `mcpServers.NAME`. So have the keys of entries of
     /// `agent.providers`: `agent.providers.NAME.KEY`, or `agent.providers.NAME` if the entry is empty.
     pub origins: BTreeMap<String, Origin>,
     /// The settings file, if there is one.
@@ -215,10 +216,13 @@ fn dot_envs(options: &LoadOptions, warnings: &mut Vec<Warning>) -> Vec<DotEnv> {
     folders.into_iter().map(|folder| DotEnv::of_folder(folder, warnings)).collect()
 }
 
+/// Variables that have no effect in `.env`: what they say is needed before it is read, or must not be beside the data.
+const ONLY_OF_PROCESS: [&str; 4] = [HOME_VARIABLE, CONFIG_VARIABLE, KEY_VARIABLE, KEY_COMMAND_VARIABLE];
+
 fn strays<'a>(names: impl Iterator<Item = &'a String>, origin: impl Fn(&str) -> Origin, gathered: &mut Gathered) {
     for name in names {
         let origin = origin(name);
-        if matches!(origin, Origin::DotEnv { .. }) && [HOME_VARIABLE, CONFIG_VARIABLE].contains(&name.as_str()) {
+        if matches!(origin, Origin::DotEnv { .. }) && ONLY_OF_PROCESS.contains(&name.as_str()) {
             let message = format!("{name} has an effect only in the environment, not in .env");
             gathered.warnings.push(Warning { origin, message });
         } else if let Some(stray) = environment::stray(name) {
@@ -245,12 +249,18 @@ fn assemble(gathered: &Gathered, problems: &mut Vec<Problem>) -> (Settings, BTre
         insert(&mut root, key.path, value.clone());
         origins.insert(key.path.to_owned(), origin.clone());
     }
-    let mut tools = Map::new();
-    for (pattern, (decision, origin)) in &gathered.tools {
-        tools.insert(pattern.clone(), decision.clone());
-        origins.insert(format!("{TOOLS}.{pattern}"), origin.clone());
+    for (path, gathered) in [(TOOLS, &gathered.tools), (APPROVERS, &gathered.approvers)] {
+        let mut by_pattern = Map::new();
+        for (pattern, (value, origin)) in gathered {
+            by_pattern.insert(pattern.clone(), value.clone());
+            origins.insert(format!("{path}.{pattern}"), origin.clone());
+        }
+        insert(&mut root, path, Value::Object(by_pattern));
     }
-    insert(&mut root, TOOLS, Value::Object(tools));
+    for (number, (_, origin)) in gathered.flows.iter().enumerate() {
+        origins.insert(format!("{FLOWS}[{number}]"), origin.clone());
+    }
+    insert(&mut root, FLOWS, gathered.flows.iter().map(|(rule, _)| Value::from(rule.as_str())).collect());
     let mut providers = Map::new();
     for (name, provider) in &gathered.providers {
         let fields = provider.fields.iter().map(|(field, found)| ((*field).to_owned(), found.value.clone()));

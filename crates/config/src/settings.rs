@@ -35,6 +35,8 @@ pub struct Settings {
     pub guardrails: Guardrails,
     /// Rules that allow or deny tool calls, or require confirmation.
     pub policy: Policy,
+    /// Plans: what code would change, until a person approves it.
+    pub plan: PlanMode,
     /// Protection of personal data.
     pub privacy: Privacy,
     /// Limits on the tool calls that code makes.
@@ -105,15 +107,126 @@ pub struct Policy {
     /// allowed.
     #[schemars(with = "BTreeMap<String, DecisionText>")]
     pub tools: BTreeMap<String, Decision>,
+    /// Rules about where data may go, such as `crm -> mail: allow [EMAIL, PERSON]`: a source and a sink, each a server, a
+    /// pattern, `label:NAME` or `*`, then `allow`, `ask` or `deny`, and optionally kinds of personal data. The most specific
+    /// matching rule applies, and of several such rules the strictest.
+    pub flows: Vec<String>,
+    /// Decision about calls to a server labelled `exfil`, by code that has read from a server labelled `private` and from
+    /// one labelled `untrusted`.
+    pub trifecta: Trifecta,
     /// Maximum time to wait for a person who answers over HTTP, in seconds. After that, the call is refused.
     #[schemars(range(min = 1, max = 86_400))]
     pub approval_seconds: u64,
+    /// Guess the labels of servers whose entries have no `labels`, from commands, URLs and names.
+    pub guess_labels: bool,
+    /// Users by group. Policies and approvals refer to these groups.
+    pub groups: BTreeMap<String, Vec<String>>,
+    /// Groups that approve calls in place of the user whose code makes them, by tool pattern as in `policy.tools`: a
+    /// group, a list of groups, or `{group: GROUP, count: 2}` if several members have to approve. `none` leaves the decision
+    /// to `policy.tools`.
+    #[schemars(with = "BTreeMap<String, ApproversText>")]
+    pub approvers: BTreeMap<String, Approvers>,
 }
 
 impl Default for Policy {
     fn default() -> Self {
-        Self { tools: BTreeMap::new(), approval_seconds: 600 }
+        Self {
+            tools: BTreeMap::new(),
+            flows: Vec::new(),
+            trifecta: Trifecta::Ask,
+            approval_seconds: 600,
+            guess_labels: true,
+            groups: BTreeMap::new(),
+            approvers: BTreeMap::new(),
+        }
     }
+}
+
+/// Decision about a call where private and untrusted data come together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Trifecta {
+    /// A person has to approve the call.
+    #[default]
+    Ask,
+    /// The call is refused.
+    Deny,
+    /// No rule applies.
+    Off,
+}
+
+/// Plans: what code would change, until a person approves it.
+///
+/// Tools are given as patterns: `server.tool`, `server.*` or `server.get_*`. The narrowest matching pattern applies.
+/// Without a match, tools that declare themselves read-only are called while a plan is made, and all others are planned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct PlanMode {
+    /// Tools that only read, whatever they declare. They are called while a plan is made.
+    pub read_only: Vec<String>,
+    /// Tools that only read and give another answer each time, such as the current time. Their answers are not compared
+    /// before a plan is run.
+    pub varying: Vec<String>,
+    /// Tools that change something, whatever they declare. They are planned.
+    pub writing: Vec<String>,
+    /// Tools that may be called while a plan is made to say what they would do. They need a boolean argument `dry_run`,
+    /// `dryRun`, `preview`, `validate_only` or `validateOnly`, which is set to true.
+    pub previews: Vec<String>,
+    /// Time in which a plan can be approved, in hours.
+    #[schemars(range(min = 1, max = 720))]
+    pub keep_hours: u64,
+}
+
+impl Default for PlanMode {
+    fn default() -> Self {
+        Self { read_only: Vec::new(), varying: Vec::new(), writing: Vec::new(), previews: Vec::new(), keep_hours: 24 }
+    }
+}
+
+/// People who have to approve calls.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Approvers {
+    /// Groups whose members may approve. Empty if it is the user who is asked.
+    #[serde(rename = "group")]
+    pub groups: Vec<String>,
+    /// Number of members who have to approve.
+    pub count: u32,
+}
+
+/// People who have to approve calls.
+#[derive(JsonSchema)]
+#[schemars(rename = "Approvers")]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum ApproversText {
+    /// Groups whose members may approve. One of them has to.
+    Groups(GroupNames),
+    /// Groups, and the number of members who have to approve.
+    Counted(CountedApprovers),
+}
+
+/// Number of members of groups who have to approve.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct CountedApprovers {
+    /// Groups whose members may approve.
+    group: GroupNames,
+    /// Number of members who have to approve. The user whose code makes the call is none of them if it is more than 1.
+    #[schemars(range(min = 1, max = 5))]
+    count: Option<u32>,
+}
+
+/// Names of groups.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum GroupNames {
+    /// Single group.
+    One(String),
+    /// List of groups.
+    Several(Vec<String>),
 }
 
 /// Decision about a tool call.

@@ -1,7 +1,7 @@
 //! Renders settings as a list, for people.
 
 use crate::expand::is_reference;
-use crate::keys::{KEYS, Kind, PROVIDER_KEYS, PROVIDERS, SERVERS, TOOLS};
+use crate::keys::{APPROVERS, FLOWS, KEYS, Kind, PROVIDER_KEYS, PROVIDERS, SERVERS, TOOLS};
 use crate::mask::{MASK, masked, masked_address, masked_arguments};
 use crate::{Loaded, McpServer, Origin, Provider, WITHOUT_EFFECT};
 use coracle_types::Secret;
@@ -31,7 +31,9 @@ impl Loaded {
             let origin = origin.cloned().unwrap_or_default();
             rows.push(SettingRow { key, value: value.to_string(), origin, has_effect });
         };
-        for key in KEYS.iter().filter(|key| ![TOOLS, PROVIDERS].contains(&key.path)) {
+        let has_flows = !self.settings.policy.flows.is_empty();
+        let is_listed = |path: &str| [TOOLS, APPROVERS, PROVIDERS].contains(&path) || (has_flows && path == FLOWS);
+        for key in KEYS.iter().filter(|key| !is_listed(key.path)) {
             let value = settings.pointer(&format!("/{}", key.path.replace('.', "/"))).unwrap_or(&Value::Null);
             let value = match (key.kind, value) {
                 (Kind::Secret, Value::String(_)) => json!(MASK),
@@ -44,6 +46,16 @@ impl Loaded {
             let key = format!("{TOOLS}.{pattern}");
             let origin = self.origins.get(&key);
             row(key, &json!(decision), origin);
+        }
+        for (number, rule) in self.settings.policy.flows.iter().enumerate() {
+            let key = format!("{FLOWS}[{number}]");
+            let origin = self.origins.get(&key);
+            row(key, &json!(rule), origin);
+        }
+        for (pattern, approvers) in &self.settings.policy.approvers {
+            let key = format!("{APPROVERS}.{pattern}");
+            let origin = self.origins.get(&key);
+            row(key, &json!(approvers), origin);
         }
         for (name, provider) in &self.settings.agent.providers {
             let key = format!("{PROVIDERS}.{name}");

@@ -3,9 +3,9 @@
 use crate::keys::Kind;
 use crate::problem::Reason;
 use crate::suggest::nearest;
-use crate::yaml::{Content, Node, Style};
+use crate::yaml::{Content, Name, Node, Style};
 use coracle_types::MAX_SECONDS;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
 /// The maximum length of a wrong value in an error.
@@ -59,6 +59,13 @@ pub(crate) fn from_node(kind: Kind, node: &Node, base: &Base) -> Result<Option<V
             };
             Ok(Some(Value::Array(items.iter().map(text).collect::<Result<_, _>>()?)))
         }
+        (Content::Map(entries), Kind::TextLists) => {
+            let list = |(name, node): &(Name, Node)| match from_node(Kind::TextOrTexts, node, base)? {
+                Some(list) => Ok((name.text.clone(), list)),
+                None => Ok((name.text.clone(), Value::Array(Vec::new()))),
+            };
+            Ok(Some(Value::Object(entries.iter().map(list).collect::<Result<_, _>>()?)))
+        }
         (Content::Map(entries), Kind::TextMap) => {
             let mut map = Map::new();
             for (name, node) in entries {
@@ -86,7 +93,7 @@ pub(crate) fn from_text(kind: Kind, text: &str, base: &Base) -> Result<Value, Re
         let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
         return items.map(|item| from_scalar(Kind::Choice(choices), item, Style::Text, base)).collect();
     }
-    if kind == Kind::TextMap {
+    if matches!(kind, Kind::TextMap | Kind::TextLists) {
         let node = Node::parse(text).map_err(|error| Reason::Unparsable { message: error.message })?;
         return Ok(from_node(kind, &node, base)?.unwrap_or_else(|| Value::Object(Map::new())));
     }
@@ -140,9 +147,14 @@ fn from_scalar(kind: Kind, text: &str, style: Style, base: &Base) -> Result<Valu
             let chosen = choices.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
             chosen.map(|(_, meaning)| Value::String((*meaning).to_owned())).ok_or_else(|| not_one_of(text, choices))
         }
-        Kind::Choices(_) | Kind::Texts | Kind::TextMap | Kind::Decisions | Kind::Providers => {
-            Err(wrong_type(kind, found))
-        }
+        Kind::Choices(_)
+        | Kind::Texts
+        | Kind::TextMap
+        | Kind::TextLists
+        | Kind::Decisions
+        | Kind::Approvers
+        | Kind::Rules
+        | Kind::Providers => Err(wrong_type(kind, found)),
     }
 }
 
@@ -192,6 +204,38 @@ pub(crate) fn decision(node: &Node) -> Result<Value, Reason> {
     }
 }
 
+/// The people who approve calls: a group, several, or a map with `group` and `count`.
+pub(crate) fn approvers(node: &Node) -> Result<Value, Reason> {
+    let expected = || wrong_type(Kind::TextOrTexts, node.what());
+    let (mut groups, mut count) = (None, Value::from(1));
+    match &node.content {
+        Content::Map(entries) => {
+            for (name, node) in entries {
+                match name.text.as_str() {
+                    "group" => groups = from_node(Kind::TextOrTexts, node, &Base::default())?,
+                    "count" => count = from_node(Kind::Whole(1, 5), node, &Base::default())?.unwrap_or(count),
+                    other => {
+                        let known = ["group", "count"];
+                        let suggestion = nearest(other, known).map(str::to_owned);
+                        return Err(Reason::UnknownKey { suggestion, known: known.map(str::to_owned).into() });
+                    }
+                }
+            }
+        }
+        Content::Null => {}
+        _ => groups = from_node(Kind::TextOrTexts, node, &Base::default())?,
+    }
+    let Some(Value::Array(mut names)) = groups.filter(|groups| groups.as_array().is_some_and(|all| !all.is_empty()))
+    else {
+        return Err(expected());
+    };
+    // No group: the rules decide.
+    if names == ["none"] && count == 1 {
+        names.clear();
+    }
+    Ok(json!({ "group": names, "count": count }))
+}
+
 /// Whether a text can be a pattern of tools: `*`, or a server, a dot, and a tool.
 pub(crate) fn pattern(text: &str) -> Result<(), Reason> {
     let plain = !text.chars().any(|c| c.is_control() || c.is_whitespace()) && text.len() <= MAX_PATTERN;
@@ -212,6 +256,9 @@ pub(crate) fn wrong_type(kind: Kind, found: &str) -> Reason {
         Kind::Texts => "a list of strings".to_owned(),
         Kind::TextOrTexts => "a string or a list of strings".to_owned(),
         Kind::TextMap => "a map of strings".to_owned(),
+        Kind::Rules => "a list of rules".to_owned(),
+        Kind::TextLists => "a map of lists of strings".to_owned(),
+        Kind::Approvers => "a map of patterns to groups".to_owned(),
         Kind::Decisions => "a map of patterns to allow, ask or deny".to_owned(),
         Kind::Providers => "a map of model providers".to_owned(),
     };

@@ -6,10 +6,11 @@ use crate::host_calls::{HostCallError, refused};
 use crate::json;
 use crate::request::Request;
 use coracle_audit::{AuditError, AuditLog, Entry, Event, Verdict};
-use coracle_policy::{Answer, Grant, Question, Reason, Refusal};
-use coracle_types::{Execution, ExecutionId, ServerName, ToolCall, UserId};
+use coracle_policy::{Answer, Grant, GroupAnswer, Question, Reason, Refusal};
+use coracle_types::{Execution, ExecutionId, PlanId, ServerName, ToolCall, UserId};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -75,9 +76,10 @@ impl Audit {
             Grant::Once => ("person_once", None),
             Grant::Session => ("person_session", None),
             Grant::Always => ("person_always", None),
+            Grant::Group(_) => ("group", None),
         };
         let appended = async {
-            let event = call.decided(log, Some(arguments), Verdict::Allow, reason, rule).await?;
+            let event = call.decided(log, Some(arguments), Verdict::Allow, reason, (rule, Vec::new())).await?;
             log.append(Entry::of(call.user, event)).await
         };
         appended.await.map_err(|error| unavailable(&error))
@@ -86,18 +88,23 @@ impl Audit {
     /// Records that a call is denied.
     pub(crate) async fn denied(&self, call: CallOf<'_>, arguments: &Map<String, Value>, refusal: &Refusal) {
         let rule = match refusal {
-            Refusal::Denied { reason, .. } => reason_of(reason).1,
-            _ => None,
+            Refusal::Denied { reason, .. } => (reason_of(reason).1, Vec::new()),
+            Refusal::Flow { verdict }
+            | Refusal::NobodyToAsk { reason: Reason::Flow(verdict), .. }
+            | Refusal::TimedOut { reason: Reason::Flow(verdict), .. } => {
+                (Some(verdict.rule.clone()), verdict.sources.iter().cloned().collect())
+            }
+            _ => (None, Vec::new()),
         };
         self.deny(call, Some(arguments), refusal.code(), rule).await;
     }
 
     /// Records that the rules deny a call, before its arguments were looked at.
     pub(crate) async fn denied_early(&self, call: CallOf<'_>, error: &HostCallError) {
-        self.deny(call, None, &error.code, None).await;
+        self.deny(call, None, &error.code, (None, Vec::new())).await;
     }
 
-    async fn deny(&self, call: CallOf<'_>, arguments: Option<&Map<String, Value>>, code: &str, rule: Option<String>) {
+    async fn deny(&self, call: CallOf<'_>, arguments: Option<&Map<String, Value>>, code: &str, rule: Decisive) {
         let Some(log) = self.log() else { return };
         match call.decided(log, arguments, Verdict::Deny, code, rule).await {
             Ok(event) => log.append_later(Entry::of(call.user, event)),
@@ -107,16 +114,46 @@ impl Audit {
 
     /// Records that a person is asked.
     pub(crate) fn asked(&self, number: u64, question: &Question) -> Asked {
+        let sources: BTreeSet<&ServerName> = question.flow.iter().flat_map(|verdict| &verdict.sources).collect();
         let asked = Event::ApprovalAsked {
             execution: question.execution.clone(),
             number,
             question: question.id.to_string(),
             server: question.server.clone(),
             tool: question.tool.clone(),
+            rules: question.flow.iter().map(|verdict| verdict.rule.clone()).collect(),
+            sources: sources.into_iter().cloned().collect(),
         };
         self.later(&question.user, asked);
         let (user, execution) = (question.user.clone(), question.execution.clone());
         Asked { audit: self.clone(), user, execution, number, question: question.id.to_string(), answer: "withdrawn" }
+    }
+}
+
+/// Plans.
+impl Audit {
+    /// Records that a plan was made.
+    pub(crate) fn plan_made(&self, user: &UserId, plan: &PlanId, execution: &ExecutionId, effects: u64) {
+        self.later(user, Event::PlanMade { plan: plan.clone(), execution: execution.clone(), effects });
+    }
+
+    /// Records that a person has approved effects of a plan, which then run as this execution. If this fails, nothing may
+    /// be run.
+    pub(crate) async fn plan_approved(
+        &self,
+        user: &UserId,
+        plan: &PlanId,
+        execution: &ExecutionId,
+        effects: u64,
+    ) -> Result<(), AuditError> {
+        let Some(log) = self.log() else { return Ok(()) };
+        let event = Event::PlanApproved { plan: plan.clone(), execution: execution.clone(), effects };
+        log.append(Entry::of(user, event)).await
+    }
+
+    /// Records what became of a plan.
+    pub(crate) fn plan_ended(&self, user: &UserId, plan: &PlanId, execution: &ExecutionId, state: &'static str) {
+        self.later(user, Event::PlanEnded { plan: plan.clone(), execution: execution.clone(), state });
     }
 }
 
@@ -131,10 +168,14 @@ fn unavailable(error: &AuditError) -> HostCallError {
 fn reason_of(reason: &Reason) -> (&'static str, Option<String>) {
     match reason {
         Reason::Rule { pattern, .. } => ("rule", Some(pattern.clone())),
+        Reason::Flow(verdict) => ("flow", Some(verdict.rule.clone())),
         Reason::Wish => ("wish", None),
         Reason::Default { .. } => ("default", None),
     }
 }
+
+/// The rule that decided, and the servers that the data came from if it is a flow rule.
+type Decisive = (Option<String>, Vec<ServerName>);
 
 /// A call that is decided about.
 #[derive(Clone, Copy)]
@@ -154,7 +195,7 @@ impl CallOf<'_> {
         arguments: Option<&Map<String, Value>>,
         decision: Verdict,
         reason: &str,
-        rule: Option<String>,
+        (rule, sources): Decisive,
     ) -> Result<Event, AuditError> {
         let digest = match arguments {
             None => String::new(),
@@ -181,6 +222,7 @@ impl CallOf<'_> {
             decision,
             reason: reason.to_owned(),
             rule,
+            sources,
         })
     }
 }
@@ -227,11 +269,24 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
+    /// Who has approved is in records of their own.
+    pub(crate) fn answered_by_group(mut self, answer: &GroupAnswer) {
+        self.answer = match answer {
+            GroupAnswer::Approved(_) => "group",
+            GroupAnswer::Refused => "refused",
+            GroupAnswer::Nobody => "nobody",
+            GroupAnswer::TimedOut => "timed_out",
+            GroupAnswer::TooMany => "too_many",
+        };
+    }
+
     pub(crate) fn answered(mut self, answer: Answer) {
         self.answer = match answer {
             Answer::Once => "once",
             Answer::Session => "session",
+            Answer::SessionSameArguments => "session_same_arguments",
             Answer::Always => "always",
+            Answer::AlwaysSameArguments => "always_same_arguments",
             Answer::Refuse => "refused",
             Answer::Nobody => "nobody",
             Answer::TimedOut => "timed_out",
@@ -259,6 +314,8 @@ pub(crate) enum Stage {
     Begun,
     Allowed,
     Denied,
+    /// It is part of a plan, and not made.
+    Planned,
 }
 
 /// A call in progress. What it came to is recorded at its end.
@@ -277,6 +334,9 @@ impl CallInProgress {
         let (execution, number, code) = (self.execution.clone(), self.number, call.code.clone());
         let event = match self.stage {
             Stage::Denied => return,
+            Stage::Planned => {
+                Event::CallPlanned { execution, number, server: call.server.clone(), tool: call.tool.clone() }
+            }
             // Calls that are answered from a log reach no server.
             Stage::Begun if call.replayed => return,
             Stage::Begun => Event::CallRefused { execution, number, code: code.unwrap_or_default() },

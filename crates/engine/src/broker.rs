@@ -5,30 +5,36 @@
 
 mod access;
 mod asking;
+mod flows;
 mod personal;
+pub(crate) mod planning;
 mod search;
 
 use crate::answer::Answer;
 use crate::audit::{Audit, CallInProgress, CallOf, Stage};
 use crate::call_log::digest;
 use crate::clock::Clock;
-use crate::host_calls::{ABSENT, HostCallError, HostCalls, SEARCH, TOOL, refused, upstream_failed};
+use crate::host_calls::{ABSENT, HostCallError, HostCalls, SAVE_SKILL, SEARCH, TOOL, refused, upstream_failed};
 use crate::json;
 use crate::ledger::{Ledger, Line};
 use crate::listener::Listener;
+use crate::plans::Planner;
 use crate::privacy::{ForModel, Privacy};
 use crate::recording::{Entry, Found, Recording};
 use crate::request::DirectError;
+use crate::sources::SourceTracker;
 use crate::toolbox::{Inventory, Toolbox};
 use crate::waiting::telling;
 use asking::Asking;
 use async_trait::async_trait;
 use coracle_guardrails::Access;
 use coracle_policy::{Approver, Call};
-use coracle_types::{Event, ExecutionId, MAX_CALL_BYTES, ServerName, SessionId, Tool, UserId};
+use coracle_store::Place;
+use coracle_types::{Event, ExecutionId, MAX_CALL_BYTES, ServerName, SessionId, Tool, ToolHints, UserId};
 use coracle_upstream::{CallContext, ServerState, ServerStatus, UpstreamError};
+use planning::Foreseen;
 use serde_json::{Map, Value, json};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Instant;
@@ -56,6 +62,10 @@ pub(crate) struct Caller {
     pub(crate) for_model: Option<ForModel>,
     /// Set if personal data is replaced by tokens.
     pub(crate) privacy: Option<Arc<Privacy>>,
+    /// What finds personal data, for flow rules, also if nothing is replaced.
+    pub(crate) detection: Option<Arc<Privacy>>,
+    /// The servers that the code has read from.
+    pub(crate) sources: Arc<SourceTracker>,
     /// What it may do with tools.
     pub(crate) access: Access,
 }
@@ -74,6 +84,8 @@ struct Current {
     line: Line,
     /// The entry in the log of calls, if the execution has one.
     entry: Option<Entry>,
+    /// Set if the call is only planned: what a person would be asked about it.
+    foreseen: Option<Foreseen>,
 }
 
 /// Handles the host calls of one execution.
@@ -86,6 +98,8 @@ pub(crate) struct Broker {
     ledger: Ledger,
     /// The calls of earlier attempts and of this one, if they are logged.
     recording: Option<Arc<Recording>>,
+    /// Collects calls instead of making them, in the mode `plan`.
+    planner: Option<Arc<Planner>>,
     /// Servers whose start has already paused the clock of this execution. A later start of the same server does not
     /// pause it: otherwise code could pause the clock forever with a server that keeps failing.
     waited: Mutex<HashSet<ServerName>>,
@@ -116,6 +130,7 @@ impl Broker {
             listener,
             ledger,
             recording: None,
+            planner: None,
             waited,
             under_way,
             inventory: None,
@@ -137,6 +152,12 @@ impl Broker {
     /// Sets the recording of tool calls.
     pub(crate) fn recorded(mut self, recording: Option<Arc<Recording>>) -> Self {
         self.recording = recording;
+        self
+    }
+
+    /// Collects calls that change something instead of making them.
+    pub(crate) fn planned_by(mut self, planner: Option<Arc<Planner>>) -> Self {
+        self.planner = planner;
         self
     }
 
@@ -181,21 +202,28 @@ impl Broker {
         let (number, replayed, entry) = match found {
             Some(Found::Answered(number, answer)) => (number, Some(answer), None),
             Some(Found::Due(entry)) => (entry.number(), None, Some(entry)),
-            None => (self.ledger.next_number(), None, None),
+            None => (self.number(), None, None),
         };
         let mut line = self.ledger.begin(number, &server, &tool, bytes);
         line.audit(self.in_progress(number));
         line.announce(&self.listener, &arguments).await;
-        let mut current = Current { line, entry };
-        let mut outcome = if let Some(answer) = replayed {
+        let mut current = Current { line, entry, foreseen: None };
+        let mut outcome = if let Some(planner) = &self.planner {
+            self.plan(planner, &server, &tool, arguments, &mut current).await
+        } else if let Some(answer) = replayed {
             current.line.replayed();
-            answer.map(|value| {
+            let noted = match ServerName::new(&server) {
+                Ok(name) => self.receives(&name, ToolHints::default()).await,
+                Err(_) => Ok(()),
+            };
+            noted.and(answer).map(|value| {
                 let length = json::length(&value);
                 (value, length)
             })
         } else {
             let outcome = self.call(&server, &tool, arguments, &mut current).await;
-            self.shown_to_code(&server, outcome).await
+            let shown = self.shown_to_code(&server, outcome).await;
+            self.with_sources(&server, shown).await
         };
         if let Some(entry) = current.entry
             && let Err(error) = entry.end(outcome.as_ref().map(|(value, _)| value)).await
@@ -222,10 +250,11 @@ impl Broker {
         current: &mut Current,
     ) -> Result<(Value, u64), HostCallError> {
         let user = &self.caller.user;
-        let arguments = self.restored(arguments).await?;
+        let (arguments, tokens) = self.restored(arguments).await?;
         let bytes = json::length(&arguments);
         let name = ServerName::new(server).map_err(|_| self.toolbox.no_server(server))?;
-        let (tool, arguments) = self.admit(&name, tool, arguments, bytes, Arguments::Checked, current).await?;
+        let (tool, arguments) =
+            self.admit(&name, tool, (arguments, tokens), bytes, Arguments::Checked, current).await?;
         // Acquired after the approval, so that a call that waits for a person does not delay others. `acquire` fails
         // only if the semaphore is closed, which never happens.
         let _permit = self.under_way.acquire().await;
@@ -258,7 +287,7 @@ impl Broker {
         let number = self.ledger.next_number();
         let mut line = self.ledger.begin(number, server.as_str(), tool, bytes);
         line.audit(self.in_progress(number));
-        let mut current = Current { line, entry: None };
+        let mut current = Current { line, entry: None, foreseen: None };
         let passed = async {
             let arguments = self.restored(arguments).await?;
             let admitted = self.admit(server, tool, arguments, bytes, Arguments::AsTheyAre, &mut current).await;
@@ -273,6 +302,7 @@ impl Broker {
             })?;
             let length = json::length(&answer);
             self.fits(length, LESS)?;
+            self.came_from(server.as_str(), &answer).await?;
             Ok::<_, DirectError>((answer, length))
         };
         let (user, outcome) = (&self.caller.user, passed.await);
@@ -295,7 +325,7 @@ impl Broker {
         &self,
         server: &ServerName,
         tool: &str,
-        arguments: Map<String, Value>,
+        (arguments, tokens): (Map<String, Value>, BTreeSet<String>),
         bytes: u64,
         checks: Arguments,
         current: &mut Current,
@@ -339,6 +369,7 @@ impl Broker {
         let arguments = Value::Object(arguments);
         let names = self.toolbox.names(user, server, &tool.name);
         let doubt = current.entry.as_ref().and_then(|entry| entry.doubt(tool.hints));
+        let cargo = self.cargo(&tool, &names, &arguments, tokens).await?;
         let question = Call {
             user,
             session: self.caller.session.as_ref(),
@@ -346,11 +377,16 @@ impl Broker {
             tool: &tool,
             names: &names,
             arguments: &arguments,
+            cargo: &cargo,
             doubt,
         };
         let (approver, audit, number) = (self.caller.approver.as_ref(), &self.caller.audit, current.line.number());
-        let asking = Asking::new(approver, &self.clock, &self.listener, audit, number);
-        let decided = self.toolbox.approvals().decide(question, &asking).await;
+        let privacy = self.caller.privacy.as_ref();
+        let asking = Asking::new(approver, &self.clock, &self.listener, audit, number, &arguments, privacy);
+        let decided = match &current.foreseen {
+            Some(foreseen) => self.toolbox.approvals().decide(question, foreseen).await,
+            None => self.toolbox.approvals().decide(question, &asking).await,
+        };
         asking.decided(decided.is_ok()).await;
         if let Some(entry) = &mut current.entry {
             entry.decided(doubt, &decided);
@@ -364,10 +400,14 @@ impl Broker {
                 return Err(refused(refusal.code(), &format!("{refusal}; {}", refusal.hint())));
             }
         };
+        if current.foreseen.is_some() {
+            return Ok((tool, arguments));
+        }
         // The server may have stopped during the approval.
         self.started(server, &mut current.line, self.toolbox.upstream().tools(user, server))
             .await
             .map_err(|error| upstream_failed(&error))?;
+        self.receives(server, tool.hints).await?;
         // Last of all: what is recorded as allowed is called.
         audit.allowed(self.call_of(server, &tool.name, bytes, current), &arguments, &grant).await?;
         current.line.reached(Stage::Allowed);
@@ -424,6 +464,12 @@ impl HostCalls for Broker {
             TOOL => self.tool(params).await,
             SEARCH => self.search(params).await,
             ABSENT => Ok(self.absent(&params)),
+            SAVE_SKILL => {
+                if self.toolbox.approvals().flows().is_active() {
+                    self.caller.sources.leaves_in(&Place::skills()).await?;
+                }
+                self.others.call(method, params).await
+            }
             _ => self.others.call(method, params).await,
         }
     }

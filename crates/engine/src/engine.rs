@@ -8,6 +8,8 @@ use crate::execution::{Executor, Parts};
 use crate::files::{FileError, WorkspaceFiles};
 use crate::history::History;
 use crate::housekeeping::Housekeeping;
+use crate::plan_runs::{PlanApproval, PlanError, PlanRunner, make};
+use crate::plans::PlanSettings;
 use crate::privacy::{CurrentPrivacy, PiiCalls, Privacy};
 use crate::replay::{Replay, ReplayError, ReplayFiles, replay};
 use crate::request::{DirectCall, DirectError, Request};
@@ -23,14 +25,14 @@ use coracle_guardrails::Guardrails;
 use coracle_privacy::{PrivacyError, UserVault};
 use coracle_sandbox::Backend;
 use coracle_store::{
-    ArtifactRecord, ArtifactUsage, ArtifactVersion, ExecutionRecord, Kept, SessionRecord, Store, StoreError,
+    ArtifactRecord, ArtifactUsage, ArtifactVersion, ExecutionRecord, Kept, Place, SessionRecord, Store, StoreError,
 };
-use coracle_types::{Artifact, ArtifactId, Execution, ExecutionId, Limits, UserId};
+use coracle_types::{Artifact, ArtifactId, Execution, ExecutionId, Limits, Mode, Plan, PlanId, ServerName, UserId};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -56,6 +58,8 @@ pub struct Engine {
 struct Components {
     executor: Arc<Executor>,
     skills: Arc<Skills>,
+    /// What the operator says about plans. Set once.
+    plans: OnceLock<Arc<PlanSettings>>,
 }
 
 impl Engine {
@@ -79,7 +83,7 @@ impl Engine {
             workspaces,
         }));
         let skills = Skills::new(Arc::clone(&executor), shelves);
-        Self { components: Arc::new(Components { executor, skills }) }
+        Self { components: Arc::new(Components { executor, skills, plans: OnceLock::new() }) }
     }
 
     fn parts(&self) -> &Parts {
@@ -105,8 +109,43 @@ impl Engine {
         if let Some(privacy) = self.parts().privacy.get() {
             request.calls = PiiCalls::around(request.calls, privacy, request.user.clone());
         }
+        if request.mode == Mode::Plan {
+            let settings = self.components.plans.get().cloned().unwrap_or_default();
+            return Box::pin(make(&self.components.executor, &settings, request)).await;
+        }
         // Boxed, because the futures of callers contain this one.
         Box::pin(self.components.executor.execute(request)).await
+    }
+
+    fn plan_runner(&self) -> PlanRunner {
+        PlanRunner(Arc::clone(&self.components.executor))
+    }
+
+    /// The plans of a user as the user sees them, the newest first.
+    pub async fn plans(&self, user: &UserId) -> Result<Vec<Plan>, PlanError> {
+        self.plan_runner().list(user).await
+    }
+
+    /// One plan of a user as the user sees it.
+    pub async fn plan(&self, user: &UserId, id: &PlanId) -> Result<Plan, PlanError> {
+        self.plan_runner().get(user, id).await
+    }
+
+    /// Deletes a plan that is not being run.
+    pub async fn delete_plan(&self, user: &UserId, id: &PlanId) -> Result<(), PlanError> {
+        self.plan_runner().delete(user, id).await
+    }
+
+    /// Runs the effects of a plan that a person has approved, in order, if nothing has changed. Only a person may approve.
+    pub async fn run_plan(&self, approval: PlanApproval) -> Result<Plan, PlanError> {
+        self.plan_runner().run(approval).await
+    }
+
+    /// Sets what the operator says about plans. Only the first call has an effect.
+    #[must_use]
+    pub fn with_plans(self, settings: PlanSettings) -> Self {
+        let _ = self.components.plans.set(Arc::new(settings));
+        self
     }
 
     /// Takes an execution that may have been interrupted, or has failed, so that it can be resumed: with
@@ -147,6 +186,27 @@ impl Engine {
     /// How personal data is protected, if it can be.
     pub fn privacy(&self) -> Option<Arc<Privacy>> {
         self.parts().privacy.get()
+    }
+
+    /// The name of a user's workspace, or of the folder that is used instead of it, for [`Engine::carry`].
+    pub fn workspace_place(&self, user: &UserId, workspace: Option<&Path>) -> Place {
+        self.components.executor.workspace_place(user, workspace)
+    }
+
+    /// Notes that a client carries data from one place to another. Does nothing while no flow rule depends on it.
+    pub async fn carry(&self, user: &UserId, from: &Place, to: &Place) -> Result<(), StoreError> {
+        match self.parts().tools.toolbox() {
+            Some(toolbox) if toolbox.approvals().flows().is_active() => toolbox.carry(user, from, to).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes that a place gets data of a server, not by a call of a tool. Does nothing while no flow rule depends on it.
+    pub async fn note_source(&self, user: &UserId, place: &Place, server: &ServerName) -> Result<(), StoreError> {
+        match self.parts().tools.toolbox() {
+            Some(toolbox) if toolbox.approvals().flows().is_active() => toolbox.note_source(user, place, server).await,
+            _ => Ok(()),
+        }
     }
 
     /// The vault of a user, if what goes to a model has tokens instead of personal data.

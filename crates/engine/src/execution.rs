@@ -6,7 +6,7 @@
 mod facts;
 mod refusals;
 
-pub(crate) use facts::Facts;
+pub(crate) use facts::{Facts, nothing_ran};
 
 use crate::active::Active;
 use crate::artifacts::{Artifacts, Author};
@@ -23,20 +23,21 @@ use crate::request::{CallLogging, Request};
 use crate::run::{Context, Ran, run};
 use crate::sandboxes::Sandboxes;
 use crate::sessions::{Checkpoints, Live, Sessions};
+use crate::sources::{SourceTracker, TrackedWorkspace, workspace_place};
 use crate::tools::{CallsOf, Tools};
 use crate::under_way::{Open, UnderWay, stopped};
 use crate::verdict::Ending;
 use crate::workspace::Workspaces;
-use coracle_store::{ExecutionRecord, Store, StoreError, TaskState};
+use coracle_store::{ExecutionRecord, Place, Store, StoreError, TaskState};
 use coracle_types::{Artifact, ErrorCode, Event, Execution, ExecutionId, Failure, OutputStream, UserId};
-use facts::{Log, assemble, nothing_ran};
+use facts::{Log, assemble};
 use refusals::{
     being_deleted, check, elsewhere_ran, no_folder, not_audited, not_resumed, suggest_resuming, too_many_sessions,
 };
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -130,6 +131,7 @@ impl Executor {
         let (running, unavailable) = self.parts.tools.audit().began(&request, &facts.id).await;
         facts.warnings.extend(unavailable.map(|error| not_audited(&error)));
         facts.tools = self.parts.tools.known(&request).await;
+        facts.sources = self.sources(&request, &facts.id, &workspace).await;
         let ran = match &request.session {
             None => self.run_fresh(&request, &workspace, &mut capture, &mut facts).await,
             Some(_) => self.run_in_session(&request, &workspace, &mut capture, &mut facts).await,
@@ -148,7 +150,11 @@ impl Executor {
             (ran, output) = Box::pin(for_model.protect_output(ran, output)).await;
             Box::pin(tell_output(&output, &request)).await;
         }
+        let sources = facts.sources.take();
         let mut execution = self.finished(facts, &request, ran, &output, &workspace);
+        if let Some((sources, began)) = sources {
+            Box::pin(self.parts.tools.settle(&sources, began)).await;
+        }
         if let Some(for_model) = &for_model {
             Box::pin(for_model.protect(&mut execution)).await;
         }
@@ -203,8 +209,34 @@ impl Executor {
         (execution, output)
     }
 
+    /// The servers that code has read from, which is about to run now.
+    async fn sources(
+        &self,
+        request: &Request,
+        id: &ExecutionId,
+        workspace: &Path,
+    ) -> Option<(Arc<SourceTracker>, SystemTime)> {
+        let place = match &request.copied_from {
+            Some(place) => place.clone(),
+            None => self.workspace_place(&request.user, request.workspace.as_ref().map(|_| workspace)),
+        };
+        // Changes of a copy get to the workspace later.
+        let has_log = request.session.is_some() || request.copied_from.is_some();
+        let tracked = TrackedWorkspace { folder: workspace.to_owned(), place, has_log };
+        let began = SystemTime::now();
+        Some((self.parts.tools.track(request, id, tracked).await?, began))
+    }
+
+    /// The name of a user's workspace, or of the folder that is used instead of it.
+    pub(crate) fn workspace_place(&self, user: &UserId, folder: Option<&Path>) -> Place {
+        match folder {
+            None => Place::workspace(None),
+            Some(folder) => workspace_place(folder, &self.parts.workspaces.of(user).folder()),
+        }
+    }
+
     /// What protects the answer to a request, if it goes to a model.
-    async fn for_model(&self, request: &Request) -> Result<Option<ForModel>, Failure> {
+    pub(crate) async fn for_model(&self, request: &Request) -> Result<Option<ForModel>, Failure> {
         let Some(privacy) = self.parts.privacy.in_use().filter(|_| request.audience == Audience::Model) else {
             return Ok(None);
         };
@@ -389,6 +421,12 @@ impl Executor {
         match live.artifacts.left(request.limits.artifacts_mb.saturating_mul(1_000_000)) {
             Ok(None) => {}
             Ok(Some(left)) => {
+                if let Some((sources, _)) = &facts.sources
+                    && let Err(error) = self.parts.tools.leaves_artifacts(sources).await
+                {
+                    facts.warnings.push(format!("artifacts were not kept: {}", error.message));
+                    return ran;
+                }
                 let session = facts.session.as_ref().map(|session| session.id.clone());
                 let author = Author { execution: facts.id.clone(), session };
                 let taken = self.parts.artifacts.take_over(&request.user, author, left).await;
@@ -437,9 +475,11 @@ impl Executor {
     fn calls(&self, request: &Request, facts: &Facts) -> Arc<dyn HostCalls> {
         let task = facts.task.as_ref().map(|task| task.place.clone());
         let checkpoints = Checkpoints::new(Arc::clone(&self.parts.sessions), task, Arc::clone(&request.calls));
-        let Facts { id, clock, ledger, tools, log, for_model, .. } = facts;
+        let Facts { id, clock, ledger, tools, log, for_model, sources, .. } = facts;
+        let sources = sources.as_ref().map(|(sources, _)| sources);
         let log = log.as_ref().map(Log::calls);
-        let calls_of = CallsOf { execution: id, clock, ledger, log: log.as_ref(), for_model: for_model.as_ref() };
+        let for_model = for_model.as_ref();
+        let calls_of = CallsOf { execution: id, clock, ledger, log: log.as_ref(), for_model, sources };
         let calls = self.parts.tools.answering(request, calls_of, tools.inventory.as_ref(), Arc::new(checkpoints));
         match &facts.tape {
             Some(tape) => tape.around(calls),

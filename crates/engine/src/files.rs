@@ -22,10 +22,12 @@ use path::{InWorkspace, SEEN_AT, UNFINISHED};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 use serde::Serialize;
+use std::ffi::OsString;
 use std::fmt;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{Duration, SystemTime};
@@ -294,6 +296,20 @@ impl WorkspaceFiles {
 
     /// Lists a folder, sorted by name; at most [`MAX_ENTRIES`] entries.
     pub fn list(&self, path: &str, listed: Listed) -> Result<FileList, FileError> {
+        self.list_up_to(path, listed, MAX_ENTRIES)
+    }
+
+    /// Where a link leads, as it is written.
+    pub(crate) fn link(&self, path: &str) -> Result<OsString, FileError> {
+        let path = self.path(path)?;
+        let (folder, name) = self.place(&path)?;
+        let target = rustix::fs::readlinkat(&folder, name, Vec::new());
+        let target = target.map_err(|errno| FileError::of(&path, "read", errno))?;
+        Ok(OsString::from_vec(target.into_bytes()))
+    }
+
+    /// Lists a folder, sorted by name; at most `most` entries.
+    pub(crate) fn list_up_to(&self, path: &str, listed: Listed, most: usize) -> Result<FileList, FileError> {
         let top = self.path(path)?;
         let mut list = FileList { path: top.to_string(), files: Vec::new(), truncated: false };
         let mut folders = vec![(top.clone(), 0)];
@@ -314,7 +330,7 @@ impl WorkspaceFiles {
                 if self.is_hidden(&path) {
                     continue;
                 }
-                if list.files.len() >= MAX_ENTRIES {
+                if list.files.len() >= most {
                     list.truncated = true;
                     break;
                 }

@@ -17,8 +17,16 @@ pub(crate) const ABSENT: &str = "absent";
 /// The method that records a checkpoint of a session.
 pub(crate) const CHECKPOINT: &str = "checkpoint";
 
+/// The method that saves a skill.
+pub(crate) const SAVE_SKILL: &str = "skill.save";
+
 /// The prefix of the methods for skills.
 pub(crate) const SKILL_PREFIX: &str = "skill.";
+
+tokio::task_local! {
+    /// Number of the call that is being answered, in the order in which calls of one run arrive, from 1.
+    pub(crate) static ARRIVAL: u64;
+}
 
 /// Maximum number of characters of a name from hostile code that a message repeats.
 const MAX_QUOTED_CHARS: usize = 100;

@@ -29,6 +29,7 @@ impl Ledger {
             bytes_out: 0,
             start_ms: None,
             replayed: false,
+            planned: false,
         };
         let listener = Listener::default();
         Line { ledger: self.clone(), number, begun: Instant::now(), call: Some(call), listener, audited: None }
@@ -110,6 +111,13 @@ impl Line {
         }
     }
 
+    /// Records that the call is part of a plan, and is not made.
+    pub(crate) fn planned(&mut self) {
+        if let Some(call) = &mut self.call {
+            call.planned = true;
+        }
+    }
+
     /// Records that the call had to wait until its server had started.
     pub(crate) fn waited(&mut self, time: Duration) {
         if let Some(call) = &mut self.call {
@@ -128,14 +136,17 @@ impl Drop for Line {
     fn drop(&mut self) {
         let Some(mut call) = self.call.take() else { return };
         call.ms = self.begun.elapsed().as_millis() as u64;
-        let ToolCall { server, tool, ok, code, ms, bytes_in, bytes_out, start_ms, replayed } = &call;
+        let ToolCall { server, tool, ok, code, ms, bytes_in, bytes_out, start_ms, replayed, planned } = &call;
         let code = code.as_deref().unwrap_or_default();
-        tracing::info!(%server, %tool, ok, code, ms, bytes_in, bytes_out, start_ms, replayed, "tool call");
+        tracing::info!(%server, %tool, ok, code, ms, bytes_in, bytes_out, start_ms, replayed, planned, "tool call");
         if let Some(audited) = &self.audited {
             audited.ended(&call);
         }
         if self.listener.is_present() {
             self.listener.tell_later(Event::CallEnded { number: self.number, call: call.clone() });
+        }
+        if call.planned {
+            return;
         }
         self.ledger.calls.lock().unwrap_or_else(PoisonError::into_inner).push(call);
     }

@@ -8,6 +8,7 @@
 //! - `sessions.rs` has the interpreters and the log of sessions (`journal.rs`, read through [`History`]);
 //! - `tools.rs` gives code the tools of a [`Toolbox`]: every call passes through `broker.rs` to [`Servers`], and through
 //!   `recording.rs` if they are logged: in a [`CallLog`] of the caller, or in a file (`call_file.rs`);
+//! - `plans.rs` collects what code would change, and `plan_runs.rs` does it when a person has approved;
 //! - `workspace.rs` and `artifacts.rs` have the users' files and artifacts;
 //! - `skills.rs` saves, tries out and finds skills, `skill_store.rs` keeps them.
 //!
@@ -44,6 +45,8 @@ mod json;
 mod ledger;
 mod listener;
 mod outbox;
+mod plan_runs;
+mod plans;
 mod privacy;
 mod recording;
 mod records;
@@ -55,6 +58,7 @@ mod servers;
 mod sessions;
 mod skill_store;
 mod skills;
+mod sources;
 mod toolbox;
 mod tools;
 mod under_way;
@@ -80,6 +84,8 @@ pub use history::{History, ShownTask};
 pub use host_calls::{HostCallError, HostCalls, NoCalls};
 pub use housekeeping::{Cleaned, Cleanup, CleanupMode, CleanupStep, Housekeeping, WorkspaceUse};
 pub use in_process::{Handler, InProcess};
+pub use plan_runs::{PlanApproval, PlanError};
+pub use plans::{PlanSettings, PlanSettingsError, ToolEffect};
 pub use privacy::{Privacy, PrivacyModes, tokenize_message};
 pub use replay::{Difference, Replay, ReplayError, ReplayFiles, ReplayedTask};
 pub use request::{CallLogging, DirectCall, DirectError, MAX_CODE_BYTES, Request};

@@ -4,9 +4,11 @@ use crate::audience::Audience;
 use crate::call_file::Resumption;
 use crate::call_log::CallLog;
 use crate::host_calls::{HostCallError, HostCalls, NoCalls};
+use crate::plans::Planner;
 use coracle_guardrails::Access;
 use coracle_policy::{Approver, NobodyToAsk};
-use coracle_types::{Event, Language, Limits, ServerName, SessionId, UserId};
+use coracle_store::Place;
+use coracle_types::{Event, Language, Limits, Mode, ServerName, SessionId, UserId};
 use coracle_upstream::CallContext;
 use serde_json::{Map, Value};
 use std::path::PathBuf;
@@ -34,6 +36,8 @@ pub struct Request {
     /// Session that it runs in, if any: an id, or a name, which creates a session if the user has none of that name. `new`
     /// creates one without a name.
     pub session: Option<SessionId>,
+    /// Conversation or client that gets the answer: later requests may use its data.
+    pub conversation: Option<Place>,
     /// Short description of the task, for the log.
     pub description: Option<String>,
     /// Folder to use as the workspace instead of the user's own.
@@ -54,10 +58,16 @@ pub struct Request {
     pub audience: Audience,
     /// What the task may do with tools. The broker refuses other calls.
     pub access: Access,
+    /// Whether calls that change something are made, or collected as a plan.
+    pub mode: Mode,
     /// Whether the execution is listed. Those that the server runs for itself are not.
     pub is_listed: bool,
+    /// Set if the workspace is a copy: the place that it is copied from, and changes may get to.
+    pub(crate) copied_from: Option<Place>,
     /// Set if a skill is tried out: the folder that the code sees instead of the user's skills. No artifacts are kept.
     pub(crate) trial: Option<PathBuf>,
+    /// Collects the calls in the mode `plan`.
+    pub(crate) planner: Option<Arc<Planner>>,
 }
 
 impl Request {
@@ -69,6 +79,7 @@ impl Request {
             code: code.into(),
             vars: Map::new(),
             session: None,
+            conversation: None,
             description: None,
             workspace: None,
             limits: Limits::default(),
@@ -79,8 +90,11 @@ impl Request {
             call_log: CallLogging::Off,
             audience: Audience::default(),
             access: Access::Any,
+            mode: Mode::Run,
             is_listed: true,
+            copied_from: None,
             trial: None,
+            planner: None,
         }
     }
 }
@@ -106,6 +120,8 @@ pub struct DirectCall {
     pub user: UserId,
     /// Session that an approval for a session counts for.
     pub session: Option<SessionId>,
+    /// Conversation or client that gets the answer: later requests may use its data.
+    pub conversation: Option<Place>,
     /// Server of the tool.
     pub server: ServerName,
     /// Name of the tool on the wire.

@@ -2,7 +2,7 @@
 
 use crate::capture::{Capture, TooMuchOutput};
 use crate::clock::Clock;
-use crate::host_calls::{HostCallError, HostCalls};
+use crate::host_calls::{ARRIVAL, HostCallError, HostCalls};
 use crate::json;
 use crate::outbox::Outbox;
 use crate::request::Request;
@@ -310,7 +310,10 @@ impl Run<'_> {
                 }
                 let calls = Arc::clone(&self.calls);
                 self.under_way += length;
-                self.answers.spawn(async move { (length, answer(calls.as_ref(), id, method, params).await) });
+                let number = self.made;
+                self.answers.spawn(
+                    ARRIVAL.scope(number, async move { (length, answer(calls.as_ref(), id, method, params).await) }),
+                );
                 Ok(None)
             }
             FromGuest::Failed { .. } if self.id > 1 || self.made > 0 => {

@@ -18,11 +18,12 @@ mod names;
 use crate::answer::Answer;
 use crate::host_calls::{HostCallError, quoted, refused, upstream_failed};
 use crate::servers::Servers;
+use crate::sources::{SourceTracker, TrackedWorkspace, sources_unknown};
 pub use caps::CallCaps;
 use coracle_catalog::{Shape, Uses, Validator};
 use coracle_policy::{Approvals, Policy, Refusal, Rules};
-use coracle_store::{ListedTools, Owner, Store, StoreError};
-use coracle_types::{Decision, Schema, ServerName, ServerSpec, Tool, ToolHints, UserId};
+use coracle_store::{ListedTools, Owner, Place, PlacedSource, Store, StoreError};
+use coracle_types::{Decision, ExecutionId, Schema, ServerName, ServerSpec, Tool, ToolHints, UserId};
 use coracle_upstream::{Change, Changed, ToolList, UpstreamError};
 pub use discovery::{FoundTool, ToolSearch, described};
 pub use embeddings::EmbedderConfig;
@@ -33,7 +34,7 @@ use names::NamesByWire;
 pub use names::without_effect;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -203,6 +204,56 @@ impl Toolbox {
         &self.approvals
     }
 
+    /// The servers that the values of tokens came from.
+    pub(crate) async fn value_sources(
+        &self,
+        user: &UserId,
+        tokens: &BTreeSet<String>,
+    ) -> Result<BTreeMap<String, BTreeSet<ServerName>>, HostCallError> {
+        self.store.value_sources(user, tokens).await.map_err(|error| sources_unknown(&error))
+    }
+
+    /// Notes that the values of tokens came from a server.
+    pub(crate) async fn add_value_sources(
+        &self,
+        user: &UserId,
+        tokens: &BTreeSet<String>,
+        server: &ServerName,
+    ) -> Result<(), HostCallError> {
+        if tokens.is_empty() {
+            return Ok(());
+        }
+        self.store.add_value_sources(user, tokens, server).await.map_err(|error| sources_unknown(&error))
+    }
+
+    pub(crate) async fn carry(&self, user: &UserId, from: &Place, to: &Place) -> Result<(), StoreError> {
+        self.store.copy_sources(user, from, to).await
+    }
+
+    pub(crate) async fn note_source(
+        &self,
+        user: &UserId,
+        place: &Place,
+        server: &ServerName,
+    ) -> Result<(), StoreError> {
+        let labels = self.approvals.flows().labels().of_tool(server, ToolHints::default());
+        let (place, server, seen_at) = (place.clone(), server.clone(), SystemTime::now());
+        let source = PlacedSource { place, server, labels, execution: None, seen_at };
+        self.store.add_sources(user, &[source]).await
+    }
+
+    /// The sources of an execution in these places.
+    pub(crate) fn tracker(
+        &self,
+        user: &UserId,
+        execution: &ExecutionId,
+        places: Vec<Place>,
+        workspace: Option<TrackedWorkspace>,
+    ) -> Arc<SourceTracker> {
+        let store = Arc::clone(&self.store);
+        Arc::new(SourceTracker::new(store, user.clone(), execution.clone(), places, workspace))
+    }
+
     pub(crate) fn caps(&self) -> CallCaps {
         self.config.caps
     }
@@ -317,6 +368,12 @@ impl Toolbox {
         if known.entry((owner, tool.server.clone())).or_default().learn(&tool.name, &shape) {
             self.changed();
         }
+    }
+
+    /// The shape of the results of a tool, as far as it was learned.
+    pub(crate) fn shape(&self, user: &UserId, server: &ServerName, tool: &str) -> Option<Shape> {
+        let owner = self.owner(user, server)?;
+        self.known().get(&(owner, server.clone()))?.shape(tool)
     }
 
     /// Stores newly learned shapes for later runs.

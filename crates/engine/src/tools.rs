@@ -4,21 +4,22 @@ use crate::audit::Audit;
 use crate::broker::{Broker, Caller};
 use crate::call_log::CallLog;
 use crate::clock::Clock;
-use crate::host_calls::{HostCalls, NoCalls};
+use crate::host_calls::{HostCallError, HostCalls, NoCalls};
 use crate::ids::new_execution_id;
 use crate::ledger::Ledger;
 use crate::privacy::{CurrentPrivacy, ForModel};
 use crate::recording::Recording;
 use crate::request::{DirectCall, DirectError, Request};
+use crate::sources::{SourceTracker, TrackedWorkspace};
 use crate::toolbox::{Inventory, Listing, Toolbox};
 use crate::waiting::telling;
 use coracle_guardrails::Access;
-use coracle_store::ExecutionRecord;
-use coracle_types::{ExecutionId, UserId};
+use coracle_store::{ExecutionRecord, Place};
+use coracle_types::{ExecutionId, Mode, UserId};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// The clock of a direct call never runs out: the time limit of its server applies.
 const NO_LIMIT: Duration = Duration::from_hours(24);
@@ -48,6 +49,8 @@ pub(crate) struct CallsOf<'a> {
     pub(crate) log: Option<&'a Arc<dyn CallLog>>,
     /// Set if a model listens.
     pub(crate) for_model: Option<&'a ForModel>,
+    /// The servers that the code has read from.
+    pub(crate) sources: Option<&'a Arc<SourceTracker>>,
 }
 
 impl Tools {
@@ -94,7 +97,7 @@ impl Tools {
         inventory: Option<&Arc<Inventory>>,
         others: Arc<dyn HostCalls>,
     ) -> Arc<dyn HostCalls> {
-        let CallsOf { execution, clock, ledger, log, for_model } = calls_of;
+        let CallsOf { execution, clock, ledger, log, for_model, sources } = calls_of;
         let recording =
             log.map(|log| Arc::new(Recording::new(Arc::clone(log), ledger.clone(), request.cancel.clone())));
         let recorded = |calls: Arc<dyn HostCalls>| match &recording {
@@ -102,6 +105,9 @@ impl Tools {
             None => calls,
         };
         let Some(toolbox) = &self.toolbox else { return recorded(others) };
+        if request.mode == Mode::Plan && request.planner.is_none() {
+            return Arc::new(NoCalls);
+        }
         let caller = Caller {
             user: request.user.clone(),
             session: request.session.clone(),
@@ -112,10 +118,47 @@ impl Tools {
             events: request.events.clone(),
             for_model: for_model.cloned(),
             privacy: self.privacy.in_use(),
+            detection: self.privacy.get(),
+            sources: match sources {
+                Some(sources) => Arc::clone(sources),
+                None => toolbox.tracker(&request.user, execution, Vec::new(), None),
+            },
             access: request.access,
         };
         let broker = Broker::new(Arc::clone(toolbox), caller, clock.clone(), ledger.clone(), others);
-        recorded(Arc::new(broker.knowing(inventory).recorded(recording.clone())))
+        let broker = broker.knowing(inventory).recorded(recording.clone()).planned_by(request.planner.clone());
+        recorded(Arc::new(broker))
+    }
+
+    /// The sources of an execution that is about to run, with what its places have.
+    pub(crate) async fn track(
+        &self,
+        request: &Request,
+        execution: &ExecutionId,
+        workspace: TrackedWorkspace,
+    ) -> Option<Arc<SourceTracker>> {
+        let toolbox = self.toolbox.as_ref()?;
+        let places = request.session.iter().map(Place::session).chain(request.conversation.clone()).collect();
+        let sources = toolbox.tracker(&request.user, execution, places, Some(workspace));
+        if toolbox.approvals().flows().is_active() {
+            sources.begin().await;
+        }
+        Some(sources)
+    }
+
+    /// Whether code that leaves artifacts may tell of them: where their data came from must be noted before.
+    pub(crate) async fn leaves_artifacts(&self, sources: &SourceTracker) -> Result<(), HostCallError> {
+        match &self.toolbox {
+            Some(toolbox) if toolbox.approvals().flows().is_active() => sources.leaves_in(&Place::artifacts()).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Decides where the data of an execution is now that it has ended.
+    pub(crate) async fn settle(&self, sources: &SourceTracker, began: SystemTime) {
+        if self.toolbox.as_ref().is_some_and(|toolbox| toolbox.approvals().flows().is_active()) {
+            sources.settle(began).await;
+        }
     }
 
     /// Cleans up after an execution: drops the approvals that were given for it alone, and stores what its calls have
@@ -132,16 +175,24 @@ impl Tools {
     /// Calls one tool for a client, through the same broker as calls from code.
     pub(crate) async fn call(&self, call: DirectCall) -> Result<Value, DirectError> {
         let Some(toolbox) = &self.toolbox else { return Err(NoCalls::refusal(&call.tool).into()) };
+        let execution = new_execution_id();
+        let places = call.session.iter().map(Place::session).chain(call.conversation.clone()).collect();
+        let sources = toolbox.tracker(&call.user, &execution, places, None);
+        if toolbox.approvals().flows().is_active() {
+            sources.begin().await;
+        }
         let caller = Caller {
             user: call.user.clone(),
             session: call.session.clone(),
-            execution: new_execution_id(),
+            execution,
             approver: Arc::clone(&call.approver),
             cancel: call.context.cancel.clone(),
             audit: self.audit.clone(),
             events: None,
             for_model: None,
             privacy: self.privacy.in_use(),
+            detection: self.privacy.get(),
+            sources,
             access: Access::Any,
         };
         let clock = Clock::new(NO_LIMIT);

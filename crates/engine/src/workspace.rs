@@ -27,6 +27,11 @@ impl UserFolders {
         Self { base: workspaces.join(user.as_str()) }
     }
 
+    /// The folder that becomes `/workspace`, which need not exist.
+    pub(crate) fn folder(&self) -> PathBuf {
+        self.base.join("files")
+    }
+
     /// The folder that becomes `/workspace`. It and the links in it are created if they are missing.
     pub(crate) fn files(&self) -> io::Result<PathBuf> {
         let files = self.made("files")?;
@@ -50,6 +55,11 @@ impl UserFolders {
     /// The folder for logs of calls, which need not exist.
     pub(crate) fn calls(&self) -> PathBuf {
         self.base.join("calls")
+    }
+
+    /// The folder for what plans keep, which need not exist.
+    pub(crate) fn plans(&self) -> PathBuf {
+        self.base.join("plans")
     }
 
     fn made(&self, name: &str) -> io::Result<PathBuf> {

@@ -1,4 +1,4 @@
-use crate::{Doubt, ToolNames};
+use crate::{Cargo, Doubt, ToolNames};
 use coracle_types::{ExecutionId, SessionId, Tool, UserId};
 use serde_json::Value;
 
@@ -17,6 +17,8 @@ pub struct Call<'a> {
     pub names: &'a ToolNames,
     /// The arguments of the call.
     pub arguments: &'a Value,
+    /// What data the call carries.
+    pub cargo: &'a Cargo,
     /// Why a person has to be asked whatever the policy says, if anything.
     pub doubt: Option<Doubt>,
 }

@@ -12,7 +12,7 @@ pub(crate) fn allow_line(tool: &Tool) -> String {
 }
 
 /// Quotes a string, escaping everything but printable ASCII, so that neither YAML nor a terminal interprets it.
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
     for c in text.chars() {

@@ -1,4 +1,4 @@
-use crate::Doubt;
+use crate::{Doubt, FlowVerdict};
 use coracle_types::Tool;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -27,12 +27,48 @@ pub fn definition_digest(tool: &Tool) -> String {
     hex::encode(digest.finalize())
 }
 
+/// Digest of all arguments of a call to a tool with this definition.
+pub(crate) fn arguments_digest(definition: &str, arguments: &Value) -> [u8; 32] {
+    let mut digest = Sha256::new();
+    text(&mut digest, definition);
+    value(&mut digest, arguments);
+    digest.finalize().into()
+}
+
 /// Digest of a question: the definition of the tool, all arguments, and the doubt about the call.
 pub(crate) fn question_digest(tool: &Tool, arguments: &Value, doubt: Option<Doubt>) -> String {
     let mut digest = Sha256::new();
     text(&mut digest, &definition_digest(tool));
     value(&mut digest, arguments);
     text(&mut digest, doubt.map_or("", Doubt::as_str));
+    hex::encode(digest.finalize())
+}
+
+/// Digest of a question about the flow of data: the definition of the tool, all arguments, and the rules with the sources
+/// that they are about.
+pub(crate) fn flow_digest(tool: &Tool, arguments: &Value, flow: &[FlowVerdict]) -> String {
+    let mut digest = Sha256::new();
+    text(&mut digest, "flow");
+    text(&mut digest, &definition_digest(tool));
+    value(&mut digest, arguments);
+    for verdict in flow {
+        text(&mut digest, &grant_digest(&definition_digest(tool), verdict));
+    }
+    hex::encode(digest.finalize())
+}
+
+/// Digest of what a person approves with a rule: the rule, the sources and the kinds, and the definition of the tool.
+pub(crate) fn grant_digest(definition: &str, verdict: &FlowVerdict) -> String {
+    let mut digest = Sha256::new();
+    text(&mut digest, definition);
+    text(&mut digest, &verdict.rule);
+    digest.update((verdict.sources.len() as u64).to_be_bytes());
+    for source in &verdict.sources {
+        text(&mut digest, source.as_str());
+    }
+    for kind in &verdict.kinds {
+        text(&mut digest, kind);
+    }
     hex::encode(digest.finalize())
 }
 

@@ -138,6 +138,16 @@ impl Pattern {
         self.server.matches(server).is_some()
     }
 
+    /// How the pattern matches the name of a server.
+    pub(crate) fn matches_server_as(&self, server: &Spellings) -> Option<Match> {
+        self.server.matches(server)
+    }
+
+    /// Whether the pattern matches every tool of every server.
+    pub(crate) fn matches_all(&self) -> bool {
+        [&self.server, &self.tool].into_iter().all(|part| part.written == [Piece::Any])
+    }
+
     /// Whether the pattern names one server, without a star.
     pub fn names_one_server(&self) -> bool {
         !self.server.written.contains(&Piece::Any)
@@ -158,7 +168,8 @@ impl Pattern {
         self.is_within(other) && other.is_within(self)
     }
 
-    fn is_within(&self, other: &Self) -> bool {
+    /// Whether the other pattern matches everything that this one does.
+    pub(crate) fn is_within(&self, other: &Self) -> bool {
         let covers = |other: &Part, own: &Part| covers(&other.plain, own.plain.iter().copied());
         covers(&other.server, &self.server) && covers(&other.tool, &self.tool)
     }

@@ -1,6 +1,6 @@
 use crate::call::Call;
-use crate::definition::question_digest;
-use crate::{Doubt, Verdict, render};
+use crate::definition::{flow_digest, question_digest};
+use crate::{Doubt, FlowVerdict, Quorum, Verdict, render};
 use coracle_types::{Decision, ExecutionId, ServerName, SessionId, ToolHints, UserId};
 use serde_json::{Map, Value, json};
 use std::fmt;
@@ -62,8 +62,13 @@ pub struct Question {
     pub arguments_preview: String,
     /// The arguments of the call as a JSON object, for programs. Arguments that are too long are `{"shortened": …}`.
     pub arguments_json: String,
+    /// The arguments as people other than the user see them: as in `arguments_preview`, unless personal data in them is
+    /// hidden.
+    pub arguments_for_others: String,
     /// Digest of everything that an answer applies to: the definition of the tool, all arguments, and the doubt.
     pub digest: String,
+    /// What the call is part of, such as the ID of a run.
+    pub origin: Option<String>,
     /// What the server claims about the tool's effects.
     pub hints: ToolHints,
     /// Why a person is asked. Completes the sentence "you are asked because …".
@@ -71,11 +76,24 @@ pub struct Question {
     /// The doubt about this call, if that is why a person is asked. A yes then applies to this call only, or with
     /// [`Answer::Session`](crate::Answer::Session) to all calls of the execution that raise [`Doubt::Differs`].
     pub doubt: Option<Doubt>,
+    /// The flow rules that want a person to approve, if that is why a person is asked. An answer then settles nothing
+    /// but these rules for this tool and these sources.
+    pub flow: Vec<FlowVerdict>,
     /// The configuration line that would allow the tool. It is complete, so a long tool name makes it long.
     pub allow_line: String,
+    /// The people who must approve the call. Without them, the user is asked. A yes of them applies to this call only.
+    pub quorum: Option<Quorum>,
 }
 
 impl Question {
+    /// A question about the flow of data, not about the tool.
+    pub(crate) fn about_flow(call: &Call<'_>, flow: Vec<FlowVerdict>) -> Self {
+        let why = flow.iter().map(ToString::to_string).collect::<Vec<_>>().join("; besides, ");
+        let allow_line = flow.iter().map(|verdict| verdict.hint.clone()).collect::<Vec<_>>().join("; ");
+        let digest = flow_digest(call.tool, call.arguments, &flow);
+        Self::of(call, why, None, flow, digest, allow_line)
+    }
+
     pub(crate) fn about(call: &Call<'_>, verdict: &Verdict, is_wanted: bool) -> Self {
         let why = match call.doubt {
             None if is_wanted && verdict.decision == Decision::Allow => {
@@ -85,6 +103,23 @@ impl Question {
             Some(doubt) if verdict.decision == Decision::Ask => format!("{doubt}; besides, {}", verdict.reason),
             Some(doubt) => doubt.to_string(),
         };
+        let why = match &verdict.quorum {
+            Some(quorum) => format!("{why}; {quorum} must approve it"),
+            None => why,
+        };
+        let digest = question_digest(call.tool, call.arguments, call.doubt);
+        let question = Self::of(call, why, call.doubt, Vec::new(), digest, verdict.allow_line.clone());
+        Self { quorum: verdict.quorum.clone(), ..question }
+    }
+
+    fn of(
+        call: &Call<'_>,
+        why: String,
+        doubt: Option<Doubt>,
+        flow: Vec<FlowVerdict>,
+        digest: String,
+        allow_line: String,
+    ) -> Self {
         let arguments_preview = render::arguments(call.arguments, MAX_PREVIEW_CHARS);
         let mut arguments_json = call.arguments.to_string();
         if arguments_json.len() > MAX_ARGUMENTS_BYTES {
@@ -95,16 +130,20 @@ impl Question {
             user: call.user.clone(),
             session: call.session.cloned(),
             execution: call.execution.clone(),
+            arguments_for_others: arguments_preview.clone(),
             server: call.tool.server.clone(),
             tool: render::name(&call.tool.name),
             description: render::prose(&call.tool.description, MAX_DESCRIPTION_CHARS),
             arguments_preview,
             arguments_json,
-            digest: question_digest(call.tool, call.arguments, call.doubt),
+            digest,
+            origin: None,
             hints: call.tool.hints,
             why,
-            doubt: call.doubt,
-            allow_line: verdict.allow_line.clone(),
+            doubt,
+            flow,
+            allow_line,
+            quorum: None,
         }
     }
 }

@@ -1,6 +1,6 @@
 use crate::names::{Spellings, ToolNames};
 use crate::pattern::Match;
-use crate::{Pattern, PatternError};
+use crate::{ApproverRules, Pattern, PatternError};
 use coracle_types::Decision;
 use std::sync::Arc;
 
@@ -63,6 +63,7 @@ impl RulesError {
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     rules: Vec<Read>,
+    approvers: ApproverRules,
 }
 
 #[derive(Clone, Debug)]
@@ -81,7 +82,18 @@ impl Rules {
             Ok(pattern) => Ok(Read { pattern, rule }),
             Err(error) => Err(RulesError::Pattern { origin: rule.origin, error }),
         });
-        Ok(Self { rules: read.collect::<Result<_, _>>()? })
+        Ok(Self { rules: read.collect::<Result<_, _>>()?, approvers: ApproverRules::default() })
+    }
+
+    /// Sets who approves calls.
+    #[must_use]
+    pub fn with_approvers(self, approvers: ApproverRules) -> Self {
+        Self { approvers, ..self }
+    }
+
+    /// Who approves calls.
+    pub fn approvers(&self) -> &ApproverRules {
+        &self.approvers
     }
 
     /// Whether there are no rules.

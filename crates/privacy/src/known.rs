@@ -1,11 +1,13 @@
-//! Finds values that are known, wherever they are in a text: as they are, in other case, with the escapes of JSON, or
-//! encoded as base64, hex or for a URL.
+//! Finds values that are known, wherever they are in a text: as they are, in other case, with the escapes of JSON and of
+//! other formats (`known/forms.rs`), or encoded as base64, hex or for a URL (`known/decoded.rs`).
 
 mod decoded;
+mod forms;
 
 use crate::PrivacyError;
 use aho_corasick::{AhoCorasick, MatchKind};
-use decoded::{Decoded, base64, hexadecimal, percent};
+use decoded::{Decoded, Runs, percent};
+use forms::forms;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -13,8 +15,6 @@ use std::sync::Arc;
 const LONG: usize = 6;
 /// Shorter values are not searched: almost every text has them.
 const SHORT: usize = 3;
-/// A number of at least this many digits is also found without its separators.
-const PLAIN_DIGITS: usize = 7;
 /// A group is merged with the one before it, unless that is larger by this factor. There are therefore few groups, and
 /// each value is part of few merges.
 const GROWTH: usize = 8;
@@ -44,6 +44,8 @@ struct Group {
     values: Vec<KnownValue>,
     long: Searched,
     short: Searched,
+    /// Whether each long value has a part of ASCII that is long enough to be recognized when it is encoded.
+    has_ascii: bool,
 }
 
 /// Patterns, and the label of each.
@@ -86,7 +88,8 @@ impl Group {
                 }
             }
         }
-        Ok(Self { long: Searched::new(&long)?, short: Searched::new(&short)?, values })
+        let has_ascii = values.iter().all(|known| known.value.len() < LONG || has_ascii(&known.value));
+        Ok(Self { long: Searched::new(&long)?, short: Searched::new(&short)?, values, has_ascii })
     }
 }
 
@@ -125,9 +128,11 @@ impl Known {
                 }
             });
         }
-        let decoded = || (0..4).map(|skip| base64(text, skip)).chain((0..2).map(|skip| hexadecimal(text, skip)));
         if self.groups.iter().any(|group| group.long.patterns.is_some()) {
-            decoded().chain([percent(text)]).for_each(|decoded| self.find_decoded(&decoded, &mut matches));
+            let is_ascii = self.groups.iter().all(|group| group.has_ascii);
+            let runs = if is_ascii { Runs::of_ascii(text) } else { Runs::all(text) };
+            let decoded = runs.base64(text).chain(runs.hexadecimal(text)).chain([percent(text)]);
+            decoded.for_each(|decoded| self.find_decoded(&decoded, &mut matches));
         }
         matches.retain(|one| text.is_char_boundary(one.span.start) && text.is_char_boundary(one.span.end));
         matches
@@ -145,42 +150,16 @@ impl Known {
     }
 }
 
+/// Whether a value has `LONG` printable characters of ASCII in a row.
+fn has_ascii(value: &str) -> bool {
+    value.as_bytes().windows(LONG).any(|part| part.iter().all(|byte| (0x20..0x80).contains(byte)))
+}
+
 /// Whether letters and digits do not continue beyond a match.
 fn stands_alone(text: &str, span: &Range<usize>) -> bool {
     let before = text.get(..span.start).and_then(|before| before.chars().next_back());
     let after = text.get(span.end..).and_then(|after| after.chars().next());
     !before.is_some_and(char::is_alphanumeric) && !after.is_some_and(char::is_alphanumeric)
-}
-
-/// A value in the forms in which it is searched in a text.
-fn forms(value: &str) -> Vec<String> {
-    let mut forms = vec![value.to_owned()];
-    let mut add = |form: String| {
-        if !forms.contains(&form) {
-            forms.push(form);
-        }
-    };
-    let digits: String = value.chars().filter(char::is_ascii_digit).collect();
-    if digits.len() >= PLAIN_DIGITS && !value.contains(|c: char| c.is_alphabetic()) {
-        add(digits);
-    }
-    let quoted = serde_json::Value::from(value).to_string();
-    add(quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned());
-    if !value.is_ascii() {
-        // As in Python's `json.dumps`.
-        let mut escaped = String::new();
-        for c in value.chars() {
-            if c.is_ascii() {
-                escaped.push(c);
-            } else {
-                for unit in c.encode_utf16(&mut [0; 2]) {
-                    escaped.extend(format!("\\u{unit:04x}").chars());
-                }
-            }
-        }
-        add(escaped);
-    }
-    forms
 }
 
 #[cfg(test)]

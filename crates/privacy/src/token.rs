@@ -50,7 +50,7 @@ impl IntoBlock for [u8; 32] {
 }
 
 /// A label in the form that tokens have: upper-case letters, digits and `_`, beginning with a letter.
-fn label_of(label: &str) -> String {
+pub fn label_of(label: &str) -> String {
     let mapped = label.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' });
     let mut found: String = mapped.skip_while(|c| !c.is_ascii_uppercase()).take(MAX_LABEL).collect();
     found.truncate(found.trim_end_matches('_').len());
@@ -58,7 +58,7 @@ fn label_of(label: &str) -> String {
 }
 
 /// The label of a token.
-pub(crate) fn label(token: &str) -> &str {
+pub fn label(token: &str) -> &str {
     token.get(1..token.len().saturating_sub(DIGITS + 2)).unwrap_or_default()
 }
 

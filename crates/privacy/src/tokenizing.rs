@@ -6,7 +6,7 @@ use crate::item::{Look, Replace, look_at};
 use crate::known::Known;
 use crate::replaced::Replaced;
 use crate::token::spot;
-use crate::{Detector, Finding};
+use crate::{Detector, Finding, table};
 use serde_json::{Number, Value};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
@@ -45,9 +45,23 @@ impl<'a> Detecting<'a> {
         key.map_or_else(|| self.detector.find(text), |key| self.detector.find_in_value(key, text))
     }
 
-    /// Looks into a text that is JSON: its keys say what the values are.
+    /// Looks into a text that is JSON or a table: keys and heads of columns say what the values are.
     fn look_inside(&mut self, text: &str) {
-        if self.depth == MAX_DEPTH || !text.trim_start().starts_with(['{', '[']) {
+        if self.depth == MAX_DEPTH {
+            return;
+        }
+        if !text.trim_start().starts_with(['{', '[']) {
+            for (head, field) in table::fields(text).into_iter().flatten() {
+                for Finding { kind, span, .. } in self.detect(Some(&head), &field) {
+                    let value = field.get(span).filter(|value| !value.is_empty() && spot(value).is_empty());
+                    let label = || kind.label().into();
+                    self.found.extend(value.map(|value| Found {
+                        label: label(),
+                        value: value.into(),
+                        is_number: false,
+                    }));
+                }
+            }
             return;
         }
         if let Ok(value) = serde_json::from_str::<Value>(text) {
@@ -82,6 +96,8 @@ impl Look for Detecting<'_> {
     fn number(&mut self, key: Option<&str>, number: &Number) {
         let text = number.to_string();
         let digits = text.strip_prefix('-').unwrap_or(&text);
+        // `4155550123.0` is the same number as without a fraction.
+        let digits = digits.strip_suffix(".0").unwrap_or(digits);
         let mut places = Vec::new();
         if digits.len() >= LEAST_DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit()) {
             let whole = self.detect(key, digits).into_iter().find(|finding| finding.span == (0..digits.len()));
@@ -171,11 +187,10 @@ impl<Mint: Fn(&Found) -> Arc<str>> Replace for Tokenizing<'_, Mint> {
     fn number(&mut self, number: &Number) -> Option<Value> {
         let places = self.places.pop_front().unwrap_or_default();
         let text = number.to_string();
-        let is_whole = |span: &Range<usize>| *span == (0..text.len());
+        // A number with a known value in it is replaced as a whole, because a part of a number cannot be.
         let known = || {
-            let digits = text.strip_prefix('-').unwrap_or(&text);
-            let known = (digits.len() >= LEAST_DIGITS).then(|| self.known.find(&text)).into_iter().flatten();
-            known.map(|one| (one.span, one.label)).find(|(span, _)| is_whole(span))
+            let known = (text.len() >= LEAST_DIGITS).then(|| self.known.find(&text)).into_iter().flatten();
+            known.map(|one| (one.span, one.label)).find(|(span, _)| span.len() >= LEAST_DIGITS)
         };
         let (_, label) = places.into_iter().next().or_else(known)?;
         Some(Value::String(self.token(&text, &label, true).to_string()))

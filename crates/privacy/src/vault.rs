@@ -101,6 +101,32 @@ impl UserVault {
         self.cache().learn(detecting.found())
     }
 
+    /// The same, and returns the tokens of what was found.
+    pub fn learn_tokens(&self, value: &Value) -> Result<BTreeSet<String>, PrivacyError> {
+        let mut detecting = Detecting::new(&self.detector);
+        crate::item::look_at(value, None, &mut detecting);
+        let mut cache = self.cache();
+        let found = detecting.found();
+        let tokens = found.iter().map(|found| cache.token(found).to_string()).collect();
+        cache.learn(found)?;
+        Ok(tokens)
+    }
+
+    /// The tokens of the personal data in JSON: of values that the detector finds or that are known, and tokens of this
+    /// vault. Nothing is kept.
+    pub async fn tokens_of(&self, value: &Value) -> Result<BTreeSet<String>, PrivacyError> {
+        let mut copy = value.clone();
+        let mut items = [Item::Json(&mut copy)];
+        let mut detecting = Detecting::new(&self.detector);
+        look(&items, &mut detecting);
+        let tokens = self.look_up(detecting.take_tokens()).await?;
+        let known = self.cache().known.clone();
+        let mut tokenizing = Tokenizing::new(detecting, &tokens, &known, |found| self.cache().token(found));
+        replace(&mut items, &mut tokenizing)?;
+        let (used, _) = tokenizing.finish();
+        Ok(used.into_keys().map(|token| token.to_string()).chain(tokens.into_keys()).collect())
+    }
+
     /// Replaces tokens of this vault by what they stand for. Everything else stays as it is.
     pub async fn restore(&self, items: &mut [Item<'_>]) -> Result<Replaced, PrivacyError> {
         let mut spotting = Tokens::default();

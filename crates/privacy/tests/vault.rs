@@ -257,3 +257,25 @@ async fn hostile_text_costs_no_more_than_other_text() {
         assert_eq!(restored(&vault, &safe).await, text);
     }
 }
+
+#[tokio::test]
+async fn tokens_in_attachments_and_numbers_in_json_come_back_exactly() {
+    let store = memory();
+    let vaults = vaults(&store);
+    let vault = of(&vaults, "ann").await;
+    let original = json!({"mail": "kim@example.org", "phone": 4_155_550_123_u64, "float": 4_155_550_123.0});
+    let mut value = original.clone();
+    vault.tokenize_json(&mut value).await.unwrap();
+    let safe = value.to_string();
+    assert!(safe.contains("[PHONE_") && !safe.contains("4155550123"), "{safe}");
+    let text = restored(&vault, &safe).await;
+    assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), original, "{text}");
+    for encoded in [STANDARD.encode(&safe), format!("data:text/csv;base64,{}", STANDARD.encode(&safe))] {
+        let sent = restored(&vault, &encoded).await;
+        let plain = STANDARD.decode(sent.rsplit(',').next().unwrap()).unwrap();
+        assert_eq!(serde_json::from_slice::<Value>(&plain).unwrap(), original, "{sent}");
+        assert_eq!(sent.contains("data:text/csv;base64,"), encoded.contains("data:"), "{sent}");
+    }
+    let other = STANDARD.encode("a list: [EMAIL_0123456789abcdef]");
+    assert_eq!(restored(&vault, &other).await, other, "a token of nobody stays as it is");
+}

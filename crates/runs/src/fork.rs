@@ -5,7 +5,7 @@ use crate::item::StoredItem;
 use crate::service::{RunService, random};
 use crate::summaries::ConversationSummary;
 use coracle_models::Item;
-use coracle_store::{ConversationRecord, ForkedItem, ItemPage, ItemRecord, ItemsOf, NewItem};
+use coracle_store::{ConversationRecord, ForkedItem, ItemPage, ItemRecord, ItemsOf, NewItem, Place};
 use coracle_types::{ConversationId, ItemId, UserId};
 use std::collections::BTreeSet;
 use std::time::SystemTime;
@@ -39,6 +39,8 @@ impl RunService {
             changed_at: now,
         };
         store.fork_conversation(user, &fork, &items).await?;
+        // All that the other one had: which items are made of what is not known.
+        store.copy_sources(user, &Place::conversation(id), &Place::conversation(&fork.id)).await?;
         Ok(Some(self.summary(user, fork).await?))
     }
 }

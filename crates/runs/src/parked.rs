@@ -11,7 +11,7 @@ use crate::surroundings::{Continued, Resumed};
 use crate::wire::response;
 use coracle_models::Item;
 use coracle_store::{ItemPage, ItemRecord, ItemsOf, RunState, StepKind, StepRecord};
-use coracle_types::{ItemId, RunId, UserId};
+use coracle_types::{ItemId, Mode, RunId, UserId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -50,6 +50,9 @@ impl RunService {
         // Code that runs again must ask the same, whether or not the client repeats its wishes.
         let (asking, _) = response::read(&record).map_err(|error| damaged(&run, &error))?;
         spec.always_ask.extend(asking.always_ask);
+        if asking.mode == Mode::Plan {
+            spec.mode = Mode::Plan;
+        }
         let steps = store.steps(user, &run).await?;
         if !steps.iter().any(is_parked) {
             return Err(RunError::Continued { run });

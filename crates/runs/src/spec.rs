@@ -1,7 +1,7 @@
 //! What a client wants of a run.
 
 use coracle_models::{Effort, ModelRequest, ResponseFormat, ToolChoice, ToolDefinition};
-use coracle_types::{ConversationId, RunId};
+use coracle_types::{ConversationId, Mode, RunId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -37,6 +37,9 @@ pub struct RunSpec {
     /// Tools of which each call is asked about, whatever the policy allows.
     #[serde(default)]
     pub always_ask: Vec<AlwaysAsk>,
+    /// Whether code of the run changes something, or its effects are collected as plans.
+    #[serde(default)]
+    pub mode: Mode,
     /// Whether the run is kept after its end.
     #[serde(default)]
     pub is_stored: bool,

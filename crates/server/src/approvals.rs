@@ -1,14 +1,16 @@
 //! Questions that wait for a person: whether a tool may be called.
 //!
 //! Whatever runs code for a user can ask through [`OpenQuestions::approver`]. The questions are listed and answered over
-//! `/api/approvals`, and watched with [`OpenQuestions::changes`]. An answer is stored before it has an effect.
+//! `/api/approvals`, and watched with [`OpenQuestions::changes`]. An answer is stored before it has an effect. Questions to
+//! groups are in `groups.rs`.
 
+mod groups;
 #[cfg(test)]
 mod tests;
 
 use async_trait::async_trait;
-use coracle_accounts::People;
-use coracle_policy::{Answer, Approver, Question};
+use coracle_accounts::{AccountError, People};
+use coracle_policy::{Answer, Approver, GroupAnswer, Question};
 use coracle_runs::ParkedQuestion;
 use coracle_store::{ApprovalOutcome, ApprovalRecord, StoreError};
 use coracle_types::{ExecutionId, IdError, RunId, ServerName, UserId};
@@ -50,18 +52,51 @@ struct Waiting {
 
 struct Open {
     question: OpenQuestion,
-    reply: oneshot::Sender<Answer>,
+    reply: Reply,
+}
+
+/// Where the answer goes.
+enum Reply {
+    Person(oneshot::Sender<Answer>),
+    Group {
+        sender: oneshot::Sender<GroupAnswer>,
+        /// Whether the user whose call it is has an account.
+        has_account: bool,
+    },
 }
 
 /// A question that waits for an answer.
 #[derive(Clone, Debug)]
 pub(crate) struct OpenQuestion {
     pub(crate) question: Arc<Question>,
-    /// What the call is part of, such as the ID of a run.
-    pub(crate) origin: Option<String>,
+    /// The members of the group who have approved, if there is one.
+    pub(crate) approved: Vec<Approved>,
     pub(crate) asked_at: SystemTime,
     /// When the question counts as answered with no.
     pub(crate) expires_at: SystemTime,
+}
+
+/// The approval of a member of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Approved {
+    pub(crate) by: UserId,
+    /// How the member was authenticated.
+    pub(crate) credential: String,
+}
+
+/// What an answer led to.
+#[derive(Debug)]
+pub(crate) enum Answered {
+    /// The question has ended.
+    Ended(Box<ApprovalRecord>),
+    /// More members of the group have to approve.
+    Open(OpenQuestion),
+}
+
+impl Answered {
+    fn ended(record: ApprovalRecord) -> Self {
+        Self::Ended(Box::new(record))
+    }
 }
 
 /// The answer of a person to an open question.
@@ -69,7 +104,9 @@ pub(crate) struct OpenQuestion {
 pub(crate) enum PersonsAnswer {
     Once,
     Session,
+    SessionSameArguments,
     Always,
+    AlwaysSameArguments,
     Refuse,
 }
 
@@ -78,7 +115,9 @@ impl PersonsAnswer {
         match self {
             Self::Once => ApprovalOutcome::Once,
             Self::Session => ApprovalOutcome::Session,
+            Self::SessionSameArguments => ApprovalOutcome::SessionSameArguments,
             Self::Always => ApprovalOutcome::Always,
+            Self::AlwaysSameArguments => ApprovalOutcome::AlwaysSameArguments,
             Self::Refuse => ApprovalOutcome::Refuse,
         }
     }
@@ -89,7 +128,9 @@ impl From<PersonsAnswer> for Answer {
         match answer {
             PersonsAnswer::Once => Self::Once,
             PersonsAnswer::Session => Self::Session,
+            PersonsAnswer::SessionSameArguments => Self::SessionSameArguments,
             PersonsAnswer::Always => Self::Always,
+            PersonsAnswer::AlwaysSameArguments => Self::AlwaysSameArguments,
             PersonsAnswer::Refuse => Self::Refuse,
         }
     }
@@ -101,6 +142,18 @@ pub(crate) enum AnswerError {
     /// The user has no open question with this ID.
     #[error("there is no such open question")]
     NotOpen,
+    /// The user's approval does not count.
+    #[error("{who} must approve this call: your approval does not count")]
+    NotAnApprover {
+        /// Who has to approve.
+        who: String,
+    },
+    /// A group approves single calls.
+    #[error("a group approves single calls: the decision is `once` or `refuse`")]
+    OnlyOnce,
+    /// The approval could not be recorded, and does not count.
+    #[error("the approval could not be recorded, and does not count: {0}")]
+    NotRecorded(AccountError),
     /// The call was given up while the answer was stored.
     #[error("the call no longer waits for an answer")]
     Withdrawn,
@@ -131,6 +184,7 @@ impl OpenQuestions {
         let record = ApprovalRecord {
             id: question.id.clone(),
             user: user.clone(),
+            caller: None,
             server: ServerName::new(&asked.server).map_err(damaged)?,
             tool: asked.tool.clone(),
             arguments: shortened(&asked.arguments),
@@ -151,11 +205,17 @@ impl OpenQuestions {
         Arc::new(Asking { questions: self.clone(), user: user.clone(), origin })
     }
 
-    /// Returns the open questions of a user, oldest first.
+    /// Returns the open questions about calls of a user, and those about calls of others that the user may approve, oldest
+    /// first.
     pub(crate) fn open(&self, user: &UserId) -> Vec<OpenQuestion> {
         let users = self.shared.users();
-        let open = users.get(user).map(|waiting| waiting.open.as_slice()).unwrap_or_default();
-        open.iter().map(|open| open.question.clone()).collect()
+        let all = users.values().flat_map(|waiting| &waiting.open).map(|open| &open.question);
+        let mut seen: Vec<OpenQuestion> = all.filter(|question| question.is_for(user)).cloned().collect();
+        drop(users);
+        seen.sort_by(|one, other| {
+            (one.asked_at, one.question.id.as_str()).cmp(&(other.asked_at, other.question.id.as_str()))
+        });
+        seen
     }
 
     /// Returns a receiver that changes when a question of the user is asked, answered or withdrawn.
@@ -172,18 +232,20 @@ impl OpenQuestions {
         id: &str,
         answer: PersonsAnswer,
         by: &str,
-    ) -> Result<ApprovalRecord, AnswerError> {
-        let Open { question, reply } = self.shared.take(user, id).ok_or(AnswerError::NotOpen)?;
-        let record = question.ended(user, answer.outcome(), Some(by));
+    ) -> Result<Answered, AnswerError> {
+        let asked = self.open(user).into_iter().find(|open| open.question.id.as_str() == id);
+        let asked = asked.ok_or(AnswerError::NotOpen)?;
         let shared = Arc::clone(&self.shared);
+        let by = Approved { by: user.clone(), credential: by.to_owned() };
         // A task of its own: a person who disconnects now has still answered.
-        let stored = tokio::spawn(async move {
-            shared.record(&record).await.map_err(AnswerError::Store)?;
-            reply.send(answer.into()).map_err(|_| AnswerError::Withdrawn)?;
-            Ok(record)
+        let answered = tokio::spawn(async move {
+            match &asked.question.quorum {
+                Some(quorum) => groups::answer(&shared, &asked, quorum, by, answer).await,
+                None => shared.answer(&asked, &by, answer).await.map(Answered::ended),
+            }
         });
         // The task does not panic; if it is gone, so is the server.
-        stored.await.unwrap_or(Err(AnswerError::Withdrawn))
+        answered.await.unwrap_or(Err(AnswerError::Withdrawn))
     }
 }
 
@@ -204,29 +266,75 @@ impl Shared {
         self.users.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a question, unless the user has too many.
-    fn add(&self, user: &UserId, open: Open) -> bool {
-        let mut users = self.users();
-        let waiting = users.entry(user.clone()).or_default();
-        if waiting.open.len() >= MAX_OPEN {
+    /// Adds a question, unless its user has too many.
+    fn add(&self, open: Open) -> bool {
+        let (mut users, question) = (self.users(), open.question.clone());
+        let is_full = question.question.quorum.as_ref().is_some_and(|quorum| groups::is_full(&users, &quorum.groups));
+        let waiting = users.entry(question.question.user.clone()).or_default();
+        if is_full || waiting.open.len() >= MAX_OPEN {
             return false;
         }
         waiting.open.push(open);
-        waiting.changes.send_replace(());
+        tell(&mut users, &question);
         true
     }
 
-    /// Removes a question that is still open.
-    fn take(&self, user: &UserId, id: &str) -> Option<Open> {
-        let mut users = self.users();
+    /// Removes a question that is still open. One that began anew with the same ID is another one.
+    fn take(&self, asked: &Arc<Question>) -> Option<Open> {
+        let (mut users, user) = (self.users(), &asked.user);
         let waiting = users.get_mut(user)?;
-        let place = waiting.open.iter().position(|open| open.question.question.id.as_str() == id)?;
+        let place = waiting.open.iter().position(|open| Arc::ptr_eq(&open.question.question, asked))?;
         let open = waiting.open.remove(place);
-        waiting.changes.send_replace(());
-        if waiting.is_idle() {
+        tell(&mut users, &open.question);
+        if users.get(user).is_some_and(Waiting::is_idle) {
             users.remove(user);
         }
         Some(open)
+    }
+
+    /// Answers a question to one person.
+    async fn answer(
+        &self,
+        asked: &OpenQuestion,
+        by: &Approved,
+        answer: PersonsAnswer,
+    ) -> Result<ApprovalRecord, AnswerError> {
+        let open = self.take(&asked.question).ok_or(AnswerError::NotOpen)?;
+        let record = open.question.ended(answer.outcome(), Some(&by.credential));
+        self.record(&record).await.map_err(AnswerError::Store)?;
+        match open.reply {
+            Reply::Person(reply) => reply.send(answer.into()).map_err(|_| AnswerError::Withdrawn)?,
+            Reply::Group { .. } => return Err(AnswerError::Withdrawn),
+        }
+        Ok(record)
+    }
+
+    /// Asks, and waits for the answer. `reply` makes the place for it.
+    async fn ask<A>(&self, question: Question, reply: impl FnOnce(oneshot::Sender<A>) -> Reply) -> Result<A, NoAnswer> {
+        let (sender, mut answer) = oneshot::channel();
+        let asked_at = SystemTime::now();
+        let expires_at = asked_at + self.patience;
+        let question = OpenQuestion { question: Arc::new(question), approved: Vec::new(), asked_at, expires_at };
+        let withdrawal = Withdrawal { shared: self, asked: Arc::clone(&question.question) };
+        if !self.add(Open { question, reply: reply(sender) }) {
+            return Err(NoAnswer::TooMany);
+        }
+        tokio::select! {
+            biased;
+            answer = &mut answer => answer.map_err(|_| NoAnswer::Gone),
+            () = self.stop.cancelled() => Err(NoAnswer::Gone),
+            () = tokio::time::sleep(self.patience) => match self.take(&withdrawal.asked) {
+                Some(open) => {
+                    let record = open.question.ended(ApprovalOutcome::TimedOut, None);
+                    if let Err(error) = self.record(&record).await {
+                        tracing::warn!(user = %withdrawal.asked.user, %error, "cannot store that a question was not answered");
+                    }
+                    Err(NoAnswer::TimedOut)
+                }
+                // A person has just answered, and the answer is being stored.
+                None => answer.await.map_err(|_| NoAnswer::Gone),
+            },
+        }
     }
 
     /// Writes the end of a question to the log of approvals.
@@ -238,20 +346,45 @@ impl Shared {
     }
 }
 
+/// Why there is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NoAnswer {
+    Gone,
+    TimedOut,
+    TooMany,
+}
+
+/// Tells everybody who can see a question that it has changed.
+fn tell(users: &mut HashMap<UserId, Waiting>, question: &OpenQuestion) {
+    for (user, waiting) in users {
+        if question.is_for(user) {
+            waiting.changes.send_replace(());
+        }
+    }
+}
+
 impl OpenQuestion {
-    fn ended(&self, user: &UserId, outcome: ApprovalOutcome, by: Option<&str>) -> ApprovalRecord {
+    /// Whether the call is the user's, or the user may approve it.
+    fn is_for(&self, user: &UserId) -> bool {
+        let question = &self.question;
+        question.user == *user || question.quorum.as_ref().is_some_and(|quorum| quorum.counts(user, &question.user))
+    }
+
+    /// The question when it has ended, for the log of its user.
+    fn ended(&self, outcome: ApprovalOutcome, by: Option<&str>) -> ApprovalRecord {
         let question = &self.question;
         let shortened = |text: &str| text.chars().take(MAX_TEXT_CHARS).collect::<String>();
         ApprovalRecord {
             id: question.id.as_str().to_owned(),
-            user: user.clone(),
+            user: question.user.clone(),
+            caller: None,
             server: question.server.clone(),
             tool: question.tool.clone(),
             arguments: question.arguments_preview.clone(),
             reason: shortened(&question.why),
             session: question.session.clone(),
             execution_id: question.execution.clone(),
-            origin: self.origin.as_deref().map(shortened),
+            origin: question.origin.as_deref().map(shortened),
             asked_at: self.asked_at,
             ended_at: SystemTime::now(),
             outcome,
@@ -270,48 +403,30 @@ struct Asking {
 
 #[async_trait]
 impl Approver for Asking {
-    async fn ask(&self, question: Question) -> Answer {
-        let shared = &*self.questions.shared;
-        let (reply, mut answer) = oneshot::channel();
-        let asked_at = SystemTime::now();
-        let question = OpenQuestion {
-            question: Arc::new(question),
-            origin: self.origin.clone(),
-            asked_at,
-            expires_at: asked_at + shared.patience,
-        };
-        let withdrawal = Withdrawal { shared, user: &self.user, id: question.question.id.as_str().to_owned() };
-        if !shared.add(&self.user, Open { question, reply }) {
-            return Answer::TooMany;
+    async fn ask(&self, mut question: Question) -> Answer {
+        question.user.clone_from(&self.user);
+        question.origin.clone_from(&self.origin);
+        match self.questions.shared.ask(question, Reply::Person).await {
+            Ok(answer) => answer,
+            Err(NoAnswer::Gone) => Answer::Nobody,
+            Err(NoAnswer::TimedOut) => Answer::TimedOut,
+            Err(NoAnswer::TooMany) => Answer::TooMany,
         }
-        tokio::select! {
-            biased;
-            answer = &mut answer => answer.unwrap_or(Answer::Nobody),
-            () = shared.stop.cancelled() => Answer::Nobody,
-            () = tokio::time::sleep(shared.patience) => match shared.take(&self.user, &withdrawal.id) {
-                Some(open) => {
-                    let record = open.question.ended(&self.user, ApprovalOutcome::TimedOut, None);
-                    if let Err(error) = shared.record(&record).await {
-                        tracing::warn!(user = %self.user, %error, "cannot store that a question was not answered");
-                    }
-                    Answer::TimedOut
-                }
-                // A person has just answered, and the answer is being stored.
-                None => answer.await.unwrap_or(Answer::Nobody),
-            },
-        }
+    }
+
+    fn origin(&self) -> Option<String> {
+        self.origin.clone()
     }
 }
 
 /// Withdraws a question when it is dropped.
 struct Withdrawal<'a> {
     shared: &'a Shared,
-    user: &'a UserId,
-    id: String,
+    asked: Arc<Question>,
 }
 
 impl Drop for Withdrawal<'_> {
     fn drop(&mut self) {
-        self.shared.take(self.user, &self.id);
+        self.shared.take(&self.asked);
     }
 }

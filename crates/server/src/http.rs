@@ -174,6 +174,9 @@ pub async fn serve_http(
     let auth = Arc::new(AuthState::new(&options.auth.unwrap_or_else(AuthOptions::local_only)));
     let patience = Duration::from_secs(frontend.options.settings.policy.approval_seconds);
     let questions = OpenQuestions::new(auth.people.clone(), patience, stop.clone());
+    if let Some(toolbox) = frontend.toolbox() {
+        toolbox.approvals().ask_groups_through(Arc::new(questions.clone()));
+    }
     let agent = frontend.start_agent(options.agent, &auth.people, Some(questions.clone()), &stop);
     let app = App {
         frontend: frontend.clone(),
@@ -252,8 +255,8 @@ fn routes(app: &App, cors_origins: &CorsOrigins) -> Router<App> {
     }
     if app.parts.has(Part::Api) {
         for_programs = for_programs
-            .merge(api::router(required(KeyScope::Api), &app.agent, &app.rate))
-            .merge(v1::router(required(KeyScope::Api), &app.agent, &app.rate))
+            .merge(api::router(required(KeyScope::Api), &app.user_models, &app.rate))
+            .merge(v1::router(required(KeyScope::Api), &app.user_models, &app.rate))
             .merge(legacy_skills::router().layer(requires(KeyScope::Api)));
     }
     if let Some(cors) = cors_origins.layer() {

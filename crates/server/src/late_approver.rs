@@ -47,6 +47,10 @@ impl Approver for LateApprover {
         Some(if answer.approve { Answer::Once } else { Answer::Refuse })
     }
 
+    fn origin(&self) -> Option<String> {
+        self.other.origin()
+    }
+
     fn wants_each_call(&self, tool: &Tool) -> bool {
         self.other.wants_each_call(tool)
     }

@@ -41,14 +41,16 @@ pub use daily_tokens::within_daily_tokens;
 pub use demo::{DemoServer, serve_demo};
 pub use http::{AuthOptions, CorsOrigins, HttpOptions, OriginError, Part, Parts, openapi_document, serve_http};
 pub use mcp::{
-    Frontend, FrontendOptions, FrontendTools, INSTRUCTIONS, OfferedTool, SelectedTools, count_tokens, offered_tools,
-    tool_names,
+    Frontend, FrontendOptions, FrontendTools, INSTRUCTIONS, OfferedTool, SelectedTools, count_tokens, new_client,
+    offered_tools, tool_names,
 };
+pub use personal_keys::local_providers;
 pub use private_provider::without_personal_data;
 pub use profile::{Profile, UnknownProfile};
 pub use stdio::serve_stdio;
 pub use timestamp::Timestamp;
 pub use user_export::{ExportError, export_user};
 pub use views::{
-    AccountView, DecisionView, KeyView, ServerCondition, ServerTestView, ServerView, SessionView, key_state,
+    AccountView, DecisionView, FlowApprovalView, KeyView, LabelView, ServerCondition, ServerTestView, ServerView,
+    SessionView, SourceView, key_state,
 };

@@ -15,6 +15,7 @@ mod frontend;
 mod headed;
 mod held;
 mod personal;
+mod plans;
 mod progress;
 mod prompt;
 mod render;
@@ -22,6 +23,7 @@ mod run;
 mod selection;
 mod shape;
 mod skills;
+mod sources;
 mod tasks;
 mod token_count;
 
@@ -30,7 +32,7 @@ pub use agent_tools::FrontendTools;
 pub(crate) use code_request::CodeRequest;
 pub use definitions::{OfferedTool, names as tool_names, offered as offered_tools};
 pub(crate) use files::with_files;
-pub use frontend::{Frontend, FrontendOptions};
+pub use frontend::{Frontend, FrontendOptions, new_client};
 pub(crate) use held::HeldExecutions;
 pub use prompt::INSTRUCTIONS;
 pub use selection::SelectedTools;
@@ -79,6 +81,7 @@ impl Frontend {
         let answer = match request.name.as_ref() {
             "execute_code" => return code::execute_code(self, request, context).await,
             "execute_bash" => return code::execute_bash(self, request, context).await,
+            "run_plan" => return plans::run_plan(self, request, context).await,
             "search_tools" => discovery::search_tools(self, &request).await,
             "get_tool_definition" => discovery::get_tool_definition(self, &request).await,
             "list_tool_categories" => discovery::list_tool_categories(self).await,
@@ -255,7 +258,7 @@ impl ServerHandler for Frontend {
         let frontend = self.of(&context.extensions)?;
         let mut tools: Vec<Tool> = self.tools.iter().map(definitions::Definition::tool).collect();
         if self.options.profile == Profile::Direct {
-            tools.extend(frontend.passed_on_tools().await);
+            tools.extend(frontend.definitions_for_model(frontend.passed_on_tools().await).await?);
         }
         Ok(ListToolsResult::with_all_items(tools))
     }
@@ -271,6 +274,7 @@ impl ServerHandler for Frontend {
                 // What it returns is meant for the model, if it is allowed.
                 return frontend.call_own(request, context).await;
             }
+            frontend.carries(&request.name).await?;
             frontend.restored_names(&mut request).await?;
             let answer = frontend.call_own(request, context).await;
             return frontend.tool_result_for_model(answer).await;
@@ -352,6 +356,8 @@ impl ServerHandler for Frontend {
         request.uri = frontend.restored_name(request.uri).await?;
         let answer = if self.options.profile == Profile::Direct && !request.uri.starts_with("coracle://") {
             frontend.pass_on_resource(request, context).await
+        } else if let Err(error) = frontend.reads_own_resource().await {
+            Err(error)
         } else if request.uri.starts_with(skills::SCHEME) {
             skills::read(&frontend, &request.uri).await.map(Into::into)
         } else if request.uri.starts_with(files::SCHEME) {

@@ -1,7 +1,7 @@
 //! API keys of model providers that belong to single users. They are stored encrypted, as one secret of the user.
 
 use crate::agent::AgentOptions;
-use coracle_accounts::People;
+use coracle_accounts::{People, is_local_user};
 use coracle_models::{Directory, DirectoryError};
 use coracle_store::{Owner, StoreError};
 use coracle_types::{Secret, UserId};
@@ -38,6 +38,14 @@ pub(crate) enum KeysError {
     Damaged(serde_json::Error),
 }
 
+/// Names of the providers that the person who runs a server without users has set keys for on its page.
+pub async fn local_providers(agent: &AgentOptions, people: &People) -> Vec<String> {
+    let keys = PersonalKeys::default().keys(people, &UserId::local()).await;
+    let keys = keys.inspect_err(|error| tracing::warn!(%error, "cannot read the keys of the local user"));
+    let known = agent.models.keyed();
+    keys.unwrap_or_default().into_keys().filter(|name| known.contains(name.as_str())).collect()
+}
+
 /// The models of one user.
 #[derive(Clone)]
 pub(crate) struct OwnModels {
@@ -68,7 +76,9 @@ impl PersonalKeys {
         people: &People,
         user: &UserId,
     ) -> Result<OwnModels, KeysError> {
-        let keys = if agent.allows_personal_keys { self.keys(people, user).await? } else { BTreeMap::new() };
+        // The local user of a server without users is the operator.
+        let may_have_keys = agent.allows_personal_keys || is_local_user(user);
+        let keys = if may_have_keys { self.keys(people, user).await? } else { BTreeMap::new() };
         if keys.is_empty() {
             return Ok(OwnModels { directory: Arc::clone(&agent.models), keys });
         }

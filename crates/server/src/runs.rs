@@ -11,6 +11,7 @@ use coracle_accounts::People;
 use coracle_agent::Agent;
 use coracle_policy::{Approver, NobodyToAsk};
 use coracle_runs::{Owner, Prepared, RunError, RunService, RunSpec, RunTools, Surroundings};
+use coracle_store::{Place, Store};
 use coracle_types::{RunId, UserId};
 use std::fmt;
 use std::sync::Arc;
@@ -54,6 +55,27 @@ impl ServerSurroundings {
     }
 }
 
+/// Where what code returns to a run stays: the conversation, or the run, which has what the runs before it got. The run
+/// itself may not be stored yet.
+async fn conversation(
+    store: &Arc<dyn Store>,
+    user: &UserId,
+    run: &RunTools,
+    spec: &RunSpec,
+) -> Result<Place, RunError> {
+    let own = spec.conversation.as_ref().map_or_else(|| Place::run(&run.run), Place::conversation);
+    let continued = run.continued.as_ref().map(|continued| &continued.run);
+    for earlier in spec.previous.iter().chain(continued) {
+        let record = store.run(user, earlier).await?;
+        let conversation = record.and_then(|record| record.conversation);
+        let earlier = conversation.as_ref().map_or_else(|| Place::run(earlier), Place::conversation);
+        if earlier != own {
+            store.copy_sources(user, &earlier, &own).await?;
+        }
+    }
+    Ok(own)
+}
+
 impl fmt::Debug for ServerSurroundings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServerSurroundings").finish_non_exhaustive()
@@ -66,7 +88,9 @@ impl Surroundings for ServerSurroundings {
         let invalid = |message: String| RunError::invalid("model", message);
         let found = self.models.find(user, Some(&spec.model)).await.map_err(|error| invalid(error.to_string()))?;
         let chosen = found.map_err(|error| invalid(format!("{error}: {}", error.hint())))?;
-        let mut tools = FrontendTools::new(self.frontend.of_user(user), self.approver(user, run, spec));
+        let conversation = conversation(&run.store, user, run, spec).await?;
+        let tools = FrontendTools::new(self.frontend.of_user(user), self.approver(user, run, spec));
+        let mut tools = tools.in_conversation(conversation).in_mode(spec.mode);
         let can_hold = spec.parks || run.continued.is_some();
         if spec.outlives_client() || can_hold {
             tools = tools.for_run(run.clone());

@@ -1,7 +1,7 @@
 //! Serves one client over standard input and output.
 
 use crate::agent::AgentOptions;
-use crate::mcp::Frontend;
+use crate::mcp::{Frontend, new_client};
 use coracle_accounts::People;
 use rmcp::ServiceExt;
 use rmcp::transport::async_rw::AsyncRwTransport;
@@ -38,6 +38,7 @@ pub async fn serve_stdio(
         AsyncRwTransport::new_server(Watched { input, ended: ended.clone() }, output).with_max_line_length(MAX_MESSAGE);
     let gone = CancellationToken::new();
     frontend.gone = Some(gone.clone());
+    frontend.client_place = new_client();
     // A client that has closed its output may still wait for answers. Calls are cancelled only once it no longer reads
     // either.
     let watch = tokio::spawn(async move {

@@ -30,6 +30,10 @@ impl Approver for StrictApprover {
         self.other.answered_before(question)
     }
 
+    fn origin(&self) -> Option<String> {
+        self.other.origin()
+    }
+
     fn wants_each_call(&self, tool: &Tool) -> bool {
         let names = |asked: &AlwaysAsk| asked.tools.as_ref().is_none_or(|names| names.contains(&tool.name));
         self.tools.iter().any(|asked| asked.server == tool.server.as_str() && names(asked))

@@ -1,13 +1,14 @@
 //! Everything that one user has, as one tar archive: records as JSON, and the files. Secrets are only named.
 
 use crate::timestamp::Timestamp;
-use crate::views::{AccountView, ApprovalView, DecisionView, KeyView};
+use crate::views::{AccountView, ApprovalView, DecisionView, FlowApprovalView, KeyView, SourceView};
 use coracle_store::{
     ArtifactRecord, ExecutionRecord, ItemPage, ItemRecord, ItemsOf, KEPT_VAULT_VALUES, MAX_PAGE, Owner, RunRecord,
     SessionRecord, Store, StoreError, TaskRecord, UserArchive, VaultValue,
 };
 use coracle_types::{Secret, UserId};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -109,10 +110,34 @@ impl Gathering<'_> {
         self.put("approvals.json", json!(approvals)).await?;
         let decisions = self.store.decisions(self.user).await?;
         self.put("decisions.json", json!(decisions.into_iter().map(DecisionView::from).collect::<Vec<_>>())).await?;
+        let plans = self.store.plans(self.user).await?.into_iter().map(|plan| {
+            json!({
+                "id": plan.id, "state": plan.state, "created_at": Timestamp::from(plan.created_at),
+                "expires_at": Timestamp::from(plan.expires_at), "content": plan.content, "progress": plan.progress,
+            })
+        });
+        self.put("plans.json", plans.collect()).await?;
         self.put("vault.json", self.vault().await?).await?;
+        self.put("sources.json", self.sources().await?).await?;
         let days = self.store.token_days(self.user).await?;
         let days = days.iter().map(|(day, tokens)| json!({"day": Timestamp::from(day.start()), "tokens": tokens}));
         self.put("token_use.json", days.collect()).await
+    }
+
+    /// Where data came from, and what was approved of its flow.
+    async fn sources(&self) -> Result<Value, StoreError> {
+        let places: Vec<SourceView> = self.store.sources(self.user).await?.into_iter().map(SourceView::from).collect();
+        let approvals = self.store.flow_approvals(self.user).await?;
+        let approvals: Vec<FlowApprovalView> = approvals.into_iter().map(FlowApprovalView::from).collect();
+        let values: BTreeSet<String> = self
+            .store
+            .recent_values(self.user, KEPT_VAULT_VALUES)
+            .await?
+            .into_iter()
+            .map(|value| value.token)
+            .collect();
+        let values = self.store.value_sources(self.user, &values).await?;
+        Ok(json!({ "places": places, "tokens": values, "approvals": approvals }))
     }
 
     async fn put(&self, name: impl Into<String>, value: Value) -> Result<(), Stopped> {

@@ -5,6 +5,7 @@ mod conversations;
 mod decisions;
 mod server_test;
 mod servers;
+mod sources;
 
 use crate::timestamp::Timestamp;
 pub(crate) use approvals::ApprovalView;
@@ -14,7 +15,8 @@ use coracle_store::{ApiKey, KeyScope, SessionRecord, User};
 pub use decisions::DecisionView;
 use serde::Serialize;
 pub use server_test::ServerTestView;
-pub use servers::{ServerCondition, ServerView};
+pub use servers::{LabelView, ServerCondition, ServerView};
+pub use sources::{FlowApprovalView, SourceView};
 use std::time::SystemTime;
 use utoipa::ToSchema;
 use utoipa::openapi::{Array, ObjectBuilder, Type};

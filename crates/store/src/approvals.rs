@@ -18,8 +18,12 @@ pub enum ApprovalOutcome {
     Once,
     /// The tool was approved for the session.
     Session,
+    /// The tool was approved for the session, with the same arguments.
+    SessionSameArguments,
     /// The tool was approved permanently.
     Always,
+    /// The tool was approved permanently, with the same arguments.
+    AlwaysSameArguments,
     /// The call was refused.
     Refuse,
     /// No one answered in time, which counts as no.
@@ -28,16 +32,34 @@ pub enum ApprovalOutcome {
 
 impl ApprovalOutcome {
     /// All outcomes.
-    pub const ALL: [Self; 5] = [Self::Once, Self::Session, Self::Always, Self::Refuse, Self::TimedOut];
+    pub const ALL: [Self; 7] = [
+        Self::Once,
+        Self::Session,
+        Self::SessionSameArguments,
+        Self::Always,
+        Self::AlwaysSameArguments,
+        Self::Refuse,
+        Self::TimedOut,
+    ];
 
     /// The outcome as a string.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Once => "once",
             Self::Session => "session",
+            Self::SessionSameArguments => "session_same_arguments",
             Self::Always => "always",
+            Self::AlwaysSameArguments => "always_same_arguments",
             Self::Refuse => "refuse",
             Self::TimedOut => "timed_out",
+        }
+    }
+
+    /// Whether the call was approved.
+    pub fn is_yes(self) -> bool {
+        match self {
+            Self::Once | Self::Session | Self::SessionSameArguments | Self::Always | Self::AlwaysSameArguments => true,
+            Self::Refuse | Self::TimedOut => false,
         }
     }
 }
@@ -49,6 +71,8 @@ pub struct ApprovalRecord {
     pub id: String,
     /// The user who was asked.
     pub user: UserId,
+    /// The user whose code made the call, if that is somebody else.
+    pub caller: Option<UserId>,
     /// The server of the tool.
     pub server: ServerName,
     /// The name of the tool.

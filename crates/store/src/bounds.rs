@@ -129,6 +129,7 @@ pub(crate) fn shape(tool: &str, value: &Value) -> Result<String, StoreError> {
 
 pub(crate) fn decision(decision: &ToolDecision) -> Result<(), StoreError> {
     tool_name(&decision.tool)?;
+    decision.arguments.as_ref().map_or(Ok(()), |digest| name("arguments digest", digest))?;
     name("definition digest", &decision.definition)
 }
 

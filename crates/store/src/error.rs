@@ -292,6 +292,12 @@ pub enum KeyError {
         /// The reason.
         reason: String,
     },
+    /// The command that prints the key failed.
+    #[error("the command that prints the master key cannot be used: {reason}")]
+    Command {
+        /// The reason, without the command and its output.
+        reason: String,
+    },
 }
 
 impl KeyError {
@@ -303,6 +309,7 @@ impl KeyError {
             Self::Malformed { .. } => "key_malformed",
             Self::Exposed { .. } => "key_exposed",
             Self::Unusable { .. } => "key_unusable",
+            Self::Command { .. } => "key_command",
         }
     }
 
@@ -315,6 +322,7 @@ impl KeyError {
             Self::Malformed { .. } => "put the right key back, or create a new one with `openssl rand -hex 32`",
             Self::Exposed { path, .. } => return format!("run `chmod 600 {}`", path.display()),
             Self::Unusable { .. } => "check the permissions of the file and of its folder",
+            Self::Command { .. } => "run the command in a shell: it must print 64 hexadecimal digits and exit with 0",
         }
         .to_owned()
     }

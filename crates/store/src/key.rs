@@ -1,7 +1,7 @@
 //! The master key: its sources, and what makes it unusable.
 
 use crate::home::place;
-use crate::{Home, KeyError, StoreError};
+use crate::{Home, KeyCommand, KeyError, StoreError};
 use coracle_types::Secret;
 use sha2::{Digest, Sha256};
 use std::fmt;
@@ -14,7 +14,7 @@ use zeroize::{Zeroize, Zeroizing};
 pub(crate) const KEY_BYTES: usize = 32;
 
 /// The maximum size of a key file, which has 64 digits and a line ending.
-const MAX_KEY_FILE: u64 = 256;
+pub(crate) const MAX_KEY_FILE: u64 = 256;
 
 /// The source of the master key.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +24,8 @@ pub enum KeySource {
     File,
     /// A key from the operator: 64 hexadecimal digits. The file is neither read nor created.
     Given(Secret),
+    /// A command of the operator that prints 64 hexadecimal digits. The file is neither read nor created.
+    Command(KeyCommand),
 }
 
 /// 32 bytes that are zeroed on drop.
@@ -54,10 +56,21 @@ impl MasterKey {
         Ok(Self { bytes, id: hex::encode(&digest[..KEY_ID_BYTES]), origin })
     }
 
+    /// The key, if there is one. Does not block the caller while a command runs.
+    pub(crate) async fn find_async(source: &KeySource, home: &Home) -> Result<Option<Self>, KeyError> {
+        if !matches!(source, KeySource::Command(_)) {
+            return Self::find(source, home);
+        }
+        let (source, home) = (source.clone(), home.clone());
+        let found = tokio::task::spawn_blocking(move || Self::find(&source, &home)).await;
+        found.unwrap_or_else(|error| Err(KeyError::Command { reason: error.to_string() }))
+    }
+
     /// The key, if there is one.
     pub(crate) fn find(source: &KeySource, home: &Home) -> Result<Option<Self>, KeyError> {
         match source {
             KeySource::Given(text) => Self::parse(text.expose(), "the environment".to_owned()).map(Some),
+            KeySource::Command(command) => Self::parse(command.key()?.expose(), "the command".to_owned()).map(Some),
             KeySource::File => Self::read(&home.master_key()),
         }
     }

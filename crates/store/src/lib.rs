@@ -21,10 +21,13 @@ mod error;
 mod home;
 mod journal;
 mod key;
+mod key_command;
 mod memory;
 mod migrations;
 mod moment;
 mod owner;
+mod plans;
+mod provenance;
 mod records;
 mod runs;
 mod seal;
@@ -58,10 +61,16 @@ pub use error::{Fault, KeyError, StoreError};
 pub use home::{Claim, Home};
 pub use journal::{Checkpoint, Journal, LostTask, NewTask, SessionRecord, TaskEnd, TaskRecord, TaskState};
 pub use key::KeySource;
+pub use key_command::KeyCommand;
 pub use memory::MemoryStore;
 pub use migrations::schema_version;
 pub use owner::Owner;
-pub use records::{ExecutionRecord, ListedTools, Shape, ToolDecision};
+pub use plans::{KEPT_PLANS, MAX_PLAN_BYTES, PlanRecord, Plans};
+pub use provenance::{
+    FlowApproval, KEPT_CLIENT_SOURCES, KEPT_VALUE_SOURCES, MAX_FLOW_APPROVALS, MAX_PLACE_SOURCES, Place, PlacedSource,
+    Provenance,
+};
+pub use records::{ExecutionRecord, ListedTools, MAX_ARGUMENT_DECISIONS, Shape, ToolDecision};
 pub use runs::{
     ConversationRecord, ItemPage, ItemRecord, ItemsOf, NewItem, NewRun, NewStep, Progress, RunCall, RunEnd, RunRecord,
     RunState, Runs, StepEnd, StepKind, StepRecord,

@@ -4,14 +4,16 @@ mod artifacts;
 mod conversations;
 mod executions;
 mod journal;
+mod plans;
+mod provenance;
 mod runs;
 mod token_use;
 mod token_vault;
 
 use crate::moment::kept;
 use crate::{
-    ApprovalRecord, Day, DerivedKey, ExecutionRecord, Kept, KeyError, ListedTools, Owner, Shape, Store, StoreError,
-    ToolDecision, bounds, sign_in_secret,
+    ApprovalRecord, Day, DerivedKey, ExecutionRecord, Kept, KeyError, ListedTools, MAX_ARGUMENT_DECISIONS, Owner,
+    PlanRecord, Shape, Store, StoreError, ToolDecision, bounds, sign_in_secret,
 };
 use async_trait::async_trait;
 use coracle_types::{ExecutionId, Secret, ServerName, UserId};
@@ -36,7 +38,8 @@ pub struct MemoryStore {
 struct State {
     tools: BTreeMap<(Owner, ServerName), ListedTools>,
     shapes: BTreeMap<(Owner, ServerName, String), Shape>,
-    decisions: BTreeMap<(UserId, ServerName, String), ToolDecision>,
+    /// By user, server, tool and digest of arguments.
+    decisions: BTreeMap<(UserId, ServerName, String, Option<String>), ToolDecision>,
     secrets: BTreeMap<(Owner, String), Secret>,
     artifacts: artifacts::Shelves,
     executions: BTreeMap<UserId, Executions>,
@@ -44,6 +47,9 @@ struct State {
     approvals: BTreeMap<UserId, Vec<ApprovalRecord>>,
     tokens: BTreeMap<UserId, BTreeMap<Day, u64>>,
     vaults: token_vault::Vaults,
+    provenance: BTreeMap<UserId, provenance::Known>,
+    /// The newest first.
+    plans: BTreeMap<UserId, Vec<PlanRecord>>,
 }
 
 impl MemoryStore {
@@ -105,9 +111,21 @@ impl Store for MemoryStore {
 
     async fn remember(&self, user: &UserId, decision: &ToolDecision) -> Result<(), StoreError> {
         bounds::decision(decision)?;
-        let key = (user.clone(), decision.server.clone(), decision.tool.clone());
-        let decision = ToolDecision { decided_at: kept(decision.decided_at), ..decision.clone() };
-        self.state().decisions.insert(key, decision);
+        let decided = ToolDecision { decided_at: kept(decision.decided_at), ..decision.clone() };
+        let decisions = &mut self.state().decisions;
+        if decided.arguments.is_none() {
+            decisions.retain(|key, _| !is_about(key, user, &decided.server, &decided.tool));
+        }
+        let key = (user.clone(), decided.server.clone(), decided.tool.clone(), decided.arguments.clone());
+        decisions.insert(key, decided);
+        let bound = decisions.iter().filter(|(key, decided)| {
+            decided.arguments.is_some() && is_about(key, user, &decision.server, &decision.tool)
+        });
+        let mut bound: Vec<_> = bound.map(|(key, decided)| (decided.decided_at, key.clone())).collect();
+        bound.sort_by(|one, other| other.cmp(one));
+        for (_, oldest) in bound.into_iter().skip(MAX_ARGUMENT_DECISIONS) {
+            decisions.remove(&oldest);
+        }
         Ok(())
     }
 
@@ -117,7 +135,18 @@ impl Store for MemoryStore {
         server: &ServerName,
         tool: &str,
     ) -> Result<Option<ToolDecision>, StoreError> {
-        Ok(self.state().decisions.get(&(user.clone(), server.clone(), tool.to_owned())).cloned())
+        Ok(self.state().decisions.get(&(user.clone(), server.clone(), tool.to_owned(), None)).cloned())
+    }
+
+    async fn decisions_about(
+        &self,
+        user: &UserId,
+        server: &ServerName,
+        tool: &str,
+    ) -> Result<Vec<ToolDecision>, StoreError> {
+        let state = self.state();
+        let about = state.decisions.iter().filter(|(key, _)| is_about(key, user, server, tool));
+        Ok(about.map(|(_, decision)| decision.clone()).collect())
     }
 
     async fn decisions(&self, user: &UserId) -> Result<Vec<ToolDecision>, StoreError> {
@@ -127,14 +156,29 @@ impl Store for MemoryStore {
     }
 
     async fn forget(&self, user: &UserId, server: &ServerName, tool: &str) -> Result<bool, StoreError> {
-        Ok(self.state().decisions.remove(&(user.clone(), server.clone(), tool.to_owned())).is_some())
+        let decisions = &mut self.state().decisions;
+        let before = decisions.len();
+        decisions.retain(|key, _| !is_about(key, user, server, tool));
+        Ok(decisions.len() < before)
+    }
+
+    async fn forget_arguments(
+        &self,
+        user: &UserId,
+        server: &ServerName,
+        tool: &str,
+        arguments: &str,
+    ) -> Result<bool, StoreError> {
+        let key = (user.clone(), server.clone(), tool.to_owned(), Some(arguments.to_owned()));
+        Ok(self.state().decisions.remove(&key).is_some())
     }
 
     async fn forget_server(&self, server: &ServerName) -> Result<(), StoreError> {
         let mut state = self.state();
         state.tools.retain(|(_, of), _| of != server);
         state.shapes.retain(|(_, of, _), _| of != server);
-        state.decisions.retain(|(_, of, _), _| of != server);
+        state.decisions.retain(|(_, of, ..), _| of != server);
+        state.provenance.values_mut().for_each(|known| known.forget_server(server));
         let sign_in = sign_in_secret(server);
         state.secrets.retain(|(_, name), _| *name != sign_in);
         Ok(())
@@ -156,8 +200,13 @@ impl Store for MemoryStore {
             state.artifacts.remove(user);
             state.executions.remove(user);
             state.approvals.remove(user);
+            for approvals in state.approvals.values_mut() {
+                approvals.retain(|record| record.caller.as_ref() != Some(user));
+            }
             state.tokens.remove(user);
             state.vaults.remove(user);
+            state.provenance.remove(user);
+            state.plans.remove(user);
         }
         self.log.lock().unwrap_or_else(PoisonError::into_inner).remove(user);
         self.all_runs().remove(user);
@@ -218,4 +267,14 @@ impl Store for MemoryStore {
         let state = self.state();
         Ok(state.executions.get(user).map(|executions| executions.page(limit, before)).unwrap_or_default())
     }
+}
+
+/// Whether a decision with this key is about a tool.
+fn is_about(
+    (whose, of, name, _): &(UserId, ServerName, String, Option<String>),
+    user: &UserId,
+    server: &ServerName,
+    tool: &str,
+) -> bool {
+    whose == user && of == server && name == tool
 }

@@ -13,6 +13,10 @@ pub(crate) const MIGRATIONS: &[(i64, &str, &str)] = &[
     (9, "approvals", include_str!("../migrations/0009_approvals.sql")),
     (10, "token use", include_str!("../migrations/0010_token_use.sql")),
     (11, "vault values", include_str!("../migrations/0011_vault_values.sql")),
+    (12, "plans", include_str!("../migrations/0012_plans.sql")),
+    (13, "argument decisions", include_str!("../migrations/0013_argument_decisions.sql")),
+    (14, "group approvals", include_str!("../migrations/0014_group_approvals.sql")),
+    (15, "sources", include_str!("../migrations/0015_sources.sql")),
 ];
 
 /// The newest schema version that this version supports.

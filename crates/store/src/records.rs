@@ -24,6 +24,9 @@ pub struct Shape {
     pub version: u64,
 }
 
+/// The maximum number of decisions per user and tool that are bound to arguments. Beyond it the oldest is forgotten.
+pub const MAX_ARGUMENT_DECISIONS: usize = 100;
+
 /// A permanent decision of a user about a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolDecision {
@@ -33,6 +36,8 @@ pub struct ToolDecision {
     pub tool: String,
     /// Digest of the definition that the user saw. The decision applies only to it.
     pub definition: String,
+    /// Keyed digest of the arguments that the decision applies to. `None` if it applies to all calls of the tool.
+    pub arguments: Option<String>,
     /// The decision.
     pub decision: Decision,
     /// When it was made.

@@ -4,11 +4,14 @@ mod accounts;
 mod approvals;
 mod artifacts;
 mod conversations;
+mod decisions;
 mod durable;
 mod erase;
 mod fault;
 mod journal;
 mod life;
+mod plans;
+mod provenance;
 mod readiness;
 mod rows;
 mod run_calls;
@@ -19,6 +22,7 @@ mod token_vault;
 mod vault;
 mod writer;
 
+use crate::key::MasterKey;
 use crate::{Home, Kept, KeySource, StoreError, schema_version};
 use durable::Durable;
 use fault::Faults;
@@ -29,7 +33,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions, SqliteSy
 use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use vault::Vault;
 use writer::{Turn, Writer};
@@ -107,6 +111,11 @@ impl SqliteStore {
             life: Life::new(home.clone()),
             _in_use: in_use,
         })
+    }
+
+    /// The key that secrets are encrypted with. It is created if necessary.
+    pub(crate) async fn master_key(&self) -> Result<Arc<MasterKey>, StoreError> {
+        self.vault.master(self).await
     }
 
     fn kept(&self) -> Kept {

@@ -1,6 +1,6 @@
 use crate::{
     Accounts, ApprovalLog, Artifacts, Conversations, DerivedKey, ExecutionRecord, Journal, Kept, ListedTools, Owner,
-    Runs, Shape, StoreError, TokenUse, TokenVault, ToolDecision,
+    Plans, Provenance, Runs, Shape, StoreError, TokenUse, TokenVault, ToolDecision,
 };
 use async_trait::async_trait;
 use coracle_types::{ExecutionId, Secret, ServerName, UserId};
@@ -19,7 +19,19 @@ use std::fmt;
 /// - names of tools and secrets can be any text without `\0` that is not empty, and are compared byte by byte.
 #[async_trait]
 pub trait Store:
-    Accounts + ApprovalLog + Artifacts + Conversations + Journal + Runs + TokenUse + TokenVault + Send + Sync + fmt::Debug
+    Accounts
+    + ApprovalLog
+    + Artifacts
+    + Conversations
+    + Journal
+    + Plans
+    + Provenance
+    + Runs
+    + TokenUse
+    + TokenVault
+    + Send
+    + Sync
+    + fmt::Debug
 {
     /// Stores the tools that a server has listed.
     async fn put_tools(&self, owner: &Owner, server: &ServerName, listed: &ListedTools) -> Result<(), StoreError>;
@@ -45,10 +57,11 @@ pub trait Store:
     /// All shapes of a server, sorted by tool name.
     async fn shapes(&self, owner: &Owner, server: &ServerName) -> Result<Vec<(String, Shape)>, StoreError>;
 
-    /// Stores a user's decision about a tool.
+    /// Stores a user's decision about a tool. It replaces all earlier ones about the tool. One that is bound to arguments
+    /// replaces only that about the same arguments; the newest [`crate::MAX_ARGUMENT_DECISIONS`] of these are kept.
     async fn remember(&self, user: &UserId, decision: &ToolDecision) -> Result<(), StoreError>;
 
-    /// A user's decision about a tool.
+    /// A user's decision about all calls of a tool.
     async fn decision(
         &self,
         user: &UserId,
@@ -56,19 +69,36 @@ pub trait Store:
         tool: &str,
     ) -> Result<Option<ToolDecision>, StoreError>;
 
-    /// All decisions of a user, by server and tool.
+    /// All decisions of a user about a tool: that about all calls first, then by the digest of the arguments.
+    async fn decisions_about(
+        &self,
+        user: &UserId,
+        server: &ServerName,
+        tool: &str,
+    ) -> Result<Vec<ToolDecision>, StoreError>;
+
+    /// All decisions of a user, by server and tool, and then as in [`Store::decisions_about`].
     async fn decisions(&self, user: &UserId) -> Result<Vec<ToolDecision>, StoreError>;
 
-    /// Deletes a decision. Returns whether there was one.
+    /// Deletes all decisions about a tool. Returns whether there was one.
     async fn forget(&self, user: &UserId, server: &ServerName, tool: &str) -> Result<bool, StoreError>;
 
-    /// Deletes the tools, shapes, decisions and sign-ins (see [`sign_in_secret`]) of a server for every owner, because
+    /// Deletes the decision that is bound to the arguments with this digest. Returns whether there was one.
+    async fn forget_arguments(
+        &self,
+        user: &UserId,
+        server: &ServerName,
+        tool: &str,
+        arguments: &str,
+    ) -> Result<bool, StoreError>;
+
+    /// Deletes the tools, shapes, decisions, approvals of flows and sign-ins (see [`sign_in_secret`]) of a server for every owner, because
     /// it is no longer configured, and a later server with its name is a different one. Other secrets stay.
     async fn forget_server(&self, server: &ServerName) -> Result<(), StoreError>;
 
     /// Deletes a user and all data of the user: the account with its keys, sessions and links, decisions, tools and
     /// shapes of their servers, secrets, executions, the logs of sessions and approvals, conversations with their runs,
-    /// token counts, the vault, and the index of artifacts. A later user with
+    /// token counts, the vault, plans, where data came from, approvals of flows, and the index of artifacts. A later user with
     /// this name starts with nothing. Returns whether there was an account.
     async fn delete_user(&self, user: &UserId) -> Result<bool, StoreError>;
 

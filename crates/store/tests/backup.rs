@@ -423,11 +423,15 @@ async fn without_the_key_an_archive_holds_no_credential() {
     let wrong = place.folder.path().join("wrong.key");
     fs::write(&wrong, "00".repeat(32)).unwrap();
     fs::set_permissions(&wrong, fs::Permissions::from_mode(0o600)).unwrap();
-    let told = restore_with_key(&other.home, &other.workspaces(), &place.file(), Some(&wrong), true).await.unwrap();
+    let told = restore_with_key(&other.home, &other.workspaces(), &place.file(), Some(&wrong), &KeySource::File, true)
+        .await
+        .unwrap();
     assert_eq!(told.sealed.len(), 3);
     // The right key decrypts all files, and the secrets of the database.
     let right = place.home.master_key();
-    let told = restore_with_key(&other.home, &other.workspaces(), &place.file(), Some(&right), true).await.unwrap();
+    let told = restore_with_key(&other.home, &other.workspaces(), &place.file(), Some(&right), &KeySource::File, true)
+        .await
+        .unwrap();
     assert_eq!(told.sealed, [""; 0]);
     assert_eq!(fs::read_to_string(other.home.root().join(".env")).unwrap(), "TOKEN=canary-of-env\n");
     assert_eq!(fs::metadata(other.home.root().join(".env")).unwrap().mode() & 0o777, 0o600);

@@ -1,4 +1,4 @@
-use crate::{ArtifactId, Enforced, ErrorCode, ExecutionId, Language, Limits, SessionId};
+use crate::{ArtifactId, Enforced, ErrorCode, ExecutionId, Language, Limits, Plan, SessionId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -45,6 +45,9 @@ pub struct Execution {
     /// Problems that did not stop the code.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// What the code would change, if it ran in the mode `plan`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Plan>,
     /// The requested limits, how they were enforced, and the tier.
     pub limits: LimitsReport,
 }
@@ -93,6 +96,9 @@ pub struct ToolCall {
     /// The call was made by an earlier attempt of the same execution, and answered from its log.
     #[serde(default, skip_serializing_if = "is_false")]
     pub replayed: bool,
+    /// The call was not made, but is part of a plan.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub planned: bool,
 }
 
 /// The URI of an artifact. `coracle://artifacts/<execution>/<path>` and `coracle://artifacts/<id>/versions/<number>`

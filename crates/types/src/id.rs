@@ -90,6 +90,12 @@ id!(
     WITHOUT_DOTS
 );
 id!(
+    /// The ID of a plan: what a program would change.
+    PlanId,
+    "plan id",
+    WITHOUT_DOTS
+);
+id!(
     /// The ID of a run of the agent.
     RunId,
     "run id",
@@ -137,6 +143,13 @@ impl SessionId {
 
 /// The prefix of generated session IDs.
 const MINTED: &str = "ses-";
+
+impl PlanId {
+    /// Creates an ID from a number that the caller drew at random.
+    pub fn from_random(number: u128) -> Self {
+        Self(format!("plan_{number:032x}"))
+    }
+}
 
 impl RunId {
     /// Creates an ID from a number that the caller drew at random.

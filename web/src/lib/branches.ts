@@ -4,6 +4,7 @@
 import { get, part, post } from './api';
 import type { UserEntry } from './entries.svelte';
 import * as history from './history';
+import { text } from './text';
 
 type Metadata = Record<string, string>;
 type Item = { id: string; type: string; role?: string };
@@ -23,23 +24,23 @@ export function relatives(metadata: Metadata): Relatives {
   return { origin: metadata[ORIGIN] || null, branches: (metadata[BRANCHES] ?? '').split(' ').filter(Boolean) };
 }
 
-/** The ID of the item before a message of the user; `null` if it is the first. `fromEnd` counts later messages. */
-async function itemBefore(conversation: string, message: UserEntry, fromEnd: number): Promise<string | null> {
+/** The IDs of a message of the user and of the item before it, if there is one. `fromEnd` counts later messages. */
+async function placeOf(conversation: string, message: UserEntry, fromEnd: number): Promise<{ own: string | null; before: string | null }> {
   let left = fromEnd;
-  let isFound = false;
+  let own: string | null = null;
   let after: string | null = null;
   for (;;) {
     const query = new URLSearchParams({ limit: '100', order: 'desc', ...(after ? { after } : {}) });
     const page: Items = await get<Items>(`/v1/conversations/${part(conversation)}/items?${query}`);
     for (const item of page.data) {
       // The results of a call are copied with it.
-      if (isFound && !item.type.endsWith('_output')) return item.id;
-      if (isFound || item.type !== 'message' || item.role !== 'user') continue;
+      if (own && !item.type.endsWith('_output')) return { own, before: item.id };
+      if (own || item.type !== 'message' || item.role !== 'user') continue;
       // A message that was sent from here does not have the ID of its item.
-      isFound = item.id === message.id || left === 0;
+      if (item.id === message.id || left === 0) own = item.id;
       left -= 1;
     }
-    if (!page.has_more || !page.last_id) return null;
+    if (!page.has_more || !page.last_id) return { own, before: null };
     after = page.last_id;
   }
 }
@@ -94,9 +95,20 @@ export async function branchBefore(
   fromEnd: number,
   replacement: string,
 ): Promise<string> {
-  const item = await itemBefore(origin.id, message, fromEnd);
-  if (item) return fork(origin.id, origin.title, item);
+  const { before } = await placeOf(origin.id, message, fromEnd);
+  if (before) return fork(origin.id, origin.title, before);
   const id = await history.create(history.titleOf(replacement));
   await link(origin.id, await metadataOf(origin.id), id).catch(() => {});
   return id;
+}
+
+/** Starts a conversation that ends with a message, for another answer to it. */
+export async function branchAfter(
+  origin: { id: string; title: string },
+  message: UserEntry,
+  fromEnd: number,
+): Promise<string> {
+  const { own } = await placeOf(origin.id, message, fromEnd);
+  if (!own) throw new Error(text.branch.gone);
+  return fork(origin.id, origin.title, own);
 }

@@ -14,4 +14,6 @@ export const list = async (): Promise<Decision[]> => (await get<Decisions>('/api
 export const decide = (server: string, tool: string, decision: Choice): Promise<Decision> =>
   call<Decision>('PUT', address(server, tool), { decision });
 
-export const takeBack = (server: string, tool: string): Promise<void> => call('DELETE', address(server, tool));
+/** Takes back all decisions about a tool, or the one about the arguments with this digest. */
+export const takeBack = (server: string, tool: string, digest?: string | null): Promise<void> =>
+  call('DELETE', address(server, tool) + (digest ? `?arguments=${part(digest)}` : ''));

@@ -61,6 +61,8 @@ export class CodeEntry {
   questions = $state.raw<Question[]>([]);
   artifacts = $state.raw<Artifact[]>([]);
   waiting = $state.raw<string[]>([]);
+  /** Path of the whole output for code, if the model got only a part of it. */
+  outputFile = $state('');
   /** ID of the execution, once it has ended. */
   execution = '';
   /** The ID of a call whose output is an item of its own. */

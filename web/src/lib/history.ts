@@ -40,13 +40,16 @@ export type Shown = { title: string; run: string | null; metadata: Record<string
 
 /** A conversation without its items, and the run that is under way or the last one. */
 export async function show(id: string): Promise<Shown> {
-  const [found, { runs }] = await Promise.all([
-    get<Conversation>(`/api/conversations/${part(id)}`),
-    get<Runs>(`/api/conversations/${part(id)}/runs?limit=1`),
-  ]);
+  const [found, run] = await Promise.all([get<Conversation>(`/api/conversations/${part(id)}`), lastRun(id)]);
   // The server takes no other values than texts.
   const metadata = found.metadata as Shown['metadata'];
-  return { title: shownTitle(found), run: runs[0]?.id ?? null, metadata };
+  return { title: shownTitle(found), run, metadata };
+}
+
+/** The run that was started last; `null` if there is none. */
+export async function lastRun(id: string): Promise<string | null> {
+  const { runs } = await get<Runs>(`/api/conversations/${part(id)}/runs?limit=1`);
+  return runs[0]?.id ?? null;
 }
 
 export async function titleFor(id: string): Promise<string> {

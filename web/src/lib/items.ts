@@ -22,6 +22,7 @@ export type Item = {
   action?: { commands?: string[] };
   call_id?: string;
   execution_id?: string | null;
+  output_file?: string | null;
   output?: unknown;
   error?: string | null;
   name?: string;
@@ -91,6 +92,7 @@ function update(entry: Entry, item: Item): void {
     case 'code': {
       if (item.code) entry.code = item.code;
       if (item.execution_id) entry.execution = item.execution_id;
+      entry.outputFile = item.output_file ?? '';
       const outputs = item.outputs ?? [];
       const logs = outputs.filter((one) => one.type === 'logs').map((one) => one.logs ?? '');
       if (logs.length > 0) entry.output = logs.join('\n');
@@ -115,6 +117,7 @@ function shellOutput(entries: readonly Entry[], item: Item): void {
   const entry = entries.find((one): one is CodeEntry => one.kind === 'code' && one.callId === item.call_id);
   if (!entry || !Array.isArray(item.output)) return;
   if (item.execution_id) entry.execution = item.execution_id;
+  entry.outputFile = item.output_file ?? '';
   const parts = item.output as ShellOutput[];
   const texts = parts.flatMap((one) => [one.stdout ?? '', one.stderr ?? '']).filter(Boolean);
   if (texts.length > 0) entry.output = texts.join('\n');

@@ -56,6 +56,10 @@ export class Markdown {
     return this.#sources.join('') + this.#rest;
   }
 
+  get length(): number {
+    return this.#sources.reduce((sum, source) => sum + source.length, this.#rest.length);
+  }
+
   /** The blocks so far. The last one may still change while the text grows. A text that nobody looks at is not parsed. */
   get blocks(): Block[] {
     void this.#version;

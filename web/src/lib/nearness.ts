@@ -26,6 +26,18 @@ export class Nearness {
     };
   }
 
+  /** Calls the listener as soon as there is time, for those with the smallest rank first. Returns a function that ends that. */
+  soon(element: Element, rank: number, listener: () => void): () => void {
+    this.#listeners.set(element, listener);
+    // Before all that are only near.
+    this.#waiting.set(element, { isNear: true, distance: Math.min(rank, 0) });
+    this.#frame ||= requestAnimationFrame(() => this.#next());
+    return () => {
+      this.#listeners.delete(element);
+      this.#waiting.delete(element);
+    };
+  }
+
   #heard(changes: IntersectionObserverEntry[]): void {
     // Asking the browser for places is slow, so that is done once for each change.
     for (const change of changes) this.#waiting.set(change.target, { isNear: change.isIntersecting, distance: distance(change) });

@@ -30,6 +30,7 @@ function apply(theme: Theme): void {
 class Preferences {
   #theme = $state<Theme>('system');
   #model = $state(stored('coracle.model'));
+  #plans = $state(stored('coracle.plans') === 'yes');
 
   constructor() {
     const theme = stored('coracle.theme');
@@ -45,6 +46,16 @@ class Preferences {
     this.#theme = theme;
     store('coracle.theme', theme === 'system' ? '' : theme);
     apply(theme);
+  }
+
+  /** Whether code of the agent makes plans instead of changing anything. */
+  get plans(): boolean {
+    return this.#plans;
+  }
+
+  set plans(plans: boolean) {
+    this.#plans = plans;
+    store('coracle.plans', plans ? 'yes' : '');
   }
 
   get model(): string {

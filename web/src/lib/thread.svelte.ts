@@ -7,6 +7,7 @@ import { CodeEntry, type Entry, NoteEntry, UserEntry } from './entries.svelte';
 import * as history from './history';
 import { type Item, taken } from './items';
 import { type Message, contentOf, isSame, steeringOf } from './message';
+import { preferences } from './preferences.svelte';
 import { Queue } from './queue.svelte';
 import { session } from './session.svelte';
 import { type FirstEvents, type RunEvent, follow, start } from './stream';
@@ -68,6 +69,8 @@ export class Thread {
   #close: (() => void) | null = null;
   #oldest: string | null = null;
   #added = 0;
+  /** ID of the last run that is known. */
+  #known: string | null = null;
   /** IDs of entries of the run that are not finished. */
   #open = new Set<string>();
   /** Code that this page has seen running in the run. */
@@ -124,6 +127,7 @@ export class Thread {
   }
 
   async #found(run: string): Promise<void> {
+    this.#known = run;
     try {
       const response = await get<Response>(`/v1/responses/${part(run)}`);
       if (response.status === 'in_progress' || response.status === 'queued') this.#follow(run);
@@ -146,6 +150,17 @@ export class Thread {
     await this.#load(id);
     // That run may be over already.
     if (!this.ending) this.#sendNext();
+  }
+
+  /** Shows a run that was started somewhere else, for example on another device. */
+  async look(): Promise<void> {
+    const { id } = this;
+    const isIdle = (): boolean => !this.isBusy && !this.isLoading && !this.#isDiscarded;
+    if (!id || this.isMissing || !isIdle()) return;
+    const before = this.#known;
+    // The next look may succeed.
+    const run = await history.lastRun(id).catch(() => null);
+    if (run && run !== before && before === this.#known && isIdle()) await this.#reopen(id);
   }
 
   /** Sends a message; without one, the agent goes on with what it has. Returns whether it was accepted. */
@@ -171,7 +186,7 @@ export class Thread {
         input: message ? [{ role: 'user', content: contentOf(message) }] : [],
         conversation: this.id,
         background: true,
-        coracle: { events: true },
+        coracle: { events: true, ...(preferences.plans ? { mode: 'plan' } : {}) },
       });
       this.usage = null;
       this.#channel.postMessage({ conversation: this.id, run } satisfies Started);
@@ -251,6 +266,7 @@ export class Thread {
     if (this.#isDiscarded) return;
     this.#close?.();
     this.run = run;
+    this.#known = run;
     this.isStopping = false;
     this.isConnected = true;
     this.#open.clear();

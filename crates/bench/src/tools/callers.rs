@@ -2,27 +2,32 @@
 
 use super::frontends::Frontends;
 use super::in_process::{Straight, echo};
-use super::plan::{By, From, NAP_SECONDS, Orders, Plan, Times};
+use super::plan::{By, From, NAP_SECONDS, Orders, Pages, Plan, Times};
 use crate::backend::native;
 use crate::program::Program;
 use crate::setup::Setup;
 use crate::test_servers::{HINT, test_servers};
 use anyhow::Context;
-use coracle_engine::{CallCaps, Engine, EngineConfig, Request, Servers, Toolbox, ToolboxConfig};
+use coracle_engine::{
+    Audience, CallCaps, Engine, EngineConfig, Privacy, PrivacyModes, Request, Servers, Toolbox, ToolboxConfig,
+};
 use coracle_policy::Rules;
+use coracle_privacy::{Detector, Vaults};
 use coracle_sandbox::Packages;
 use coracle_store::{Home, KeySource, SqliteStore};
-use coracle_types::{Language, Limits, Scope, Secret, ServerName, ServerSpec, Transport, UserId};
+use coracle_types::{Language, Limits, PrivacyMode, Scope, Secret, ServerName, ServerSpec, Transport, UserId};
 use coracle_upstream::{Options, Upstream};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const SERVER: &str = include_str!("server.py");
 const DIRECT: &str = include_str!("direct.py");
 const PYTHON: &str = include_str!("guest.py");
 const TYPESCRIPT: &str = include_str!("guest.ts");
+const PAGES: &str = include_str!("pages.py");
+const READS: &str = include_str!("reads.py");
 
 /// Name of the server in code.
 const NAME: &str = "bench";
@@ -45,6 +50,7 @@ impl Sdk {
         let sdk = Self { python, server: folder.join("server.py"), direct: folder.join("direct.py") };
         std::fs::write(&sdk.server, SERVER)
             .and_then(|()| std::fs::write(&sdk.direct, DIRECT))
+            .and_then(|()| std::fs::write(folder.join("pages.py"), PAGES))
             .context("cannot write scripts")?;
         let import = ["-c", "import mcp.server.mcpserver"].map(Into::into);
         let probe = Program::new(std::iter::once(sdk.python.clone().into_os_string()).chain(import));
@@ -94,7 +100,9 @@ impl Sdk {
 pub(super) struct Callers {
     in_process: Engine,
     /// Rows that need this are skipped with the reason if it is missing.
-    stdio: Result<(Engine, Sdk, Arc<Toolbox>), String>,
+    stdio: Result<(Engine, Sdk, Arc<Toolbox>, Arc<Vaults>), String>,
+    /// The vaults of the server in this process.
+    vaults: Arc<Vaults>,
     frontends: Frontends,
     workspace: PathBuf,
 }
@@ -112,17 +120,21 @@ impl Callers {
         };
         let home = folder.join("in-process");
         let (store, tools) = toolbox(&home, echo(name.clone())).await?;
+        let vaults_in =
+            |store: &Arc<SqliteStore>| Arc::new(Vaults::new(Arc::clone(store) as _, Detector::default(), None));
+        let vaults = vaults_in(&store);
         let in_process = engine(home.clone(), store, &tools);
         let stdio = match Sdk::find(servers, folder).await {
             Ok(sdk) => {
                 let home = folder.join("stdio");
                 let (store, toolbox) = toolbox(&home, Upstream::new(vec![sdk.spec(name)], Options::default())).await?;
-                Ok((engine(home, store, &toolbox), sdk, toolbox))
+                let vaults = vaults_in(&store);
+                Ok((engine(home, store, &toolbox), sdk, toolbox, vaults))
             }
             Err(reason) => Err(format!("{reason:#}")),
         };
         let frontends = Frontends::start(folder, in_process.clone()).await?;
-        Ok(Self { in_process, stdio, frontends, workspace })
+        Ok(Self { in_process, stdio, vaults, frontends, workspace })
     }
 
     /// Runs one row once.
@@ -133,6 +145,7 @@ impl Callers {
             From::Host | From::Process => &self.in_process,
             From::Stdio | From::Nap | From::Http => &stdio()?.0,
         };
+        self.protect(engine, plan)?;
         let times = match plan.by {
             By::Direct => {
                 let sdk = &stdio()?.1;
@@ -143,6 +156,8 @@ impl Callers {
             }
             By::Python => self.execute(engine, Language::Python, PYTHON, &orders).await?,
             By::TypeScript => self.execute(engine, Language::TypeScript, TYPESCRIPT, &orders).await?,
+            By::Reads(..) => self.execute(engine, Language::Python, READS, &orders).await?,
+            By::Prints(_, pages) => self.print(engine, pages, orders.calls).await?,
         };
         anyhow::ensure!(times.each.is_empty() || times.each.len() == orders.calls, "not all calls were made");
         Ok(times)
@@ -161,9 +176,52 @@ impl Callers {
         serde_json::from_value(execution.result.unwrap_or_default()).context("cannot read the measurements of the code")
     }
 
+    /// Puts the engine into the privacy mode of a row. All rows without one are off.
+    fn protect(&self, engine: &Engine, plan: &Plan) -> anyhow::Result<()> {
+        let mode = match plan.by {
+            By::Reads(mode, _) | By::Prints(mode, _) => mode,
+            _ => PrivacyMode::Off,
+        };
+        let vaults = match plan.from {
+            From::Host | From::Process => &self.vaults,
+            From::Stdio | From::Nap | From::Http => {
+                &self.stdio.as_ref().map_err(|reason| anyhow::anyhow!("{reason}"))?.3
+            }
+        };
+        engine.protect(Privacy::new(Arc::clone(vaults), PrivacyModes { general: mode, ..PrivacyModes::default() }));
+        Ok(())
+    }
+
+    /// Runs code that prints a page, so many times.
+    async fn print(&self, engine: &Engine, pages: Pages, calls: usize) -> anyhow::Result<Times> {
+        let code = format!(
+            "{PAGES}\nimport time\nprint(page('{}', time.time_ns() // 1_000_000 % 1_000_000_000))",
+            pages.name()
+        );
+        let (mut each, mut total) = (Vec::with_capacity(calls), 0.0);
+        // The first one does not count.
+        for number in 0..=calls {
+            let mut request = Request::new(UserId::local(), Language::Python, &code);
+            request.workspace = Some(self.workspace.clone());
+            request.limits = limits();
+            request.audience = Audience::Model;
+            let begun = Instant::now();
+            let execution = engine.execute(request).await;
+            let took = begun.elapsed().as_secs_f64() * 1e6;
+            if let Some(failure) = &execution.failure {
+                anyhow::bail!("{}", failure.error);
+            }
+            if number > 0 {
+                each.push(took);
+                total += took;
+            }
+        }
+        Ok(Times { each, total })
+    }
+
     pub(super) async fn shutdown(&self) {
         self.in_process.shutdown().await;
-        if let Ok((engine, _, toolbox)) = &self.stdio {
+        if let Ok((engine, _, toolbox, _)) = &self.stdio {
             engine.shutdown().await;
             toolbox.upstream().shutdown().await;
         }

@@ -2,6 +2,7 @@
 
 use super::baseline::TOOL;
 use Pace::{Hasty, Rested};
+use coracle_types::PrivacyMode::{self, Model, Off, Strict};
 use serde::{Deserialize, Serialize};
 
 /// Concurrency of the rows with parallel calls.
@@ -12,6 +13,9 @@ pub(super) const NAP_SECONDS: f64 = 0.020;
 
 /// Maximum number of naps per round, because they are slow.
 const MOST_NAPS: usize = 256;
+
+/// Maximum number of calls and executions with a page of 100 KB per round.
+const MOST_PAGES: usize = 40;
 
 /// Maximum number of executions by a client per round.
 const MOST_RUNS: usize = 400;
@@ -54,6 +58,28 @@ pub(super) enum By {
     First(usize),
     /// The same client, calling a no-op tool of the bare protocol library.
     Baseline(Pace),
+    /// Python in a sandbox, whose calls return 100 KB each, in a privacy mode.
+    Reads(PrivacyMode, Pages),
+    /// Executions of Python that print 100 KB each for a model, in a privacy mode.
+    Prints(PrivacyMode, Pages),
+}
+
+/// What pages consist of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pages {
+    /// Lines of JSON, each with a name, an e-mail address and a phone number.
+    Customers,
+    /// Lines of a log, without personal data.
+    Log,
+}
+
+impl Pages {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Customers => "customers",
+            Self::Log => "log",
+        }
+    }
 }
 
 /// Pause before the next call.
@@ -112,8 +138,16 @@ pub(super) const SESSION_HTTP_HASTY: &str = "session_http_hasty";
 pub(super) const MCP_FIRST: &str = "mcp_first";
 pub(super) const MCP_FIRST_50: &str = "mcp_first_50";
 
+/// Rows of privacy modes, and the rows without them that they are compared with.
+pub(super) const PRIVATE: [(&str, &str); 4] = [
+    ("strict_customers", "off_customers"),
+    ("strict_log", "off_log"),
+    ("print_model_customers", "print_customers"),
+    ("print_model_log", "print_log"),
+];
+
 /// Rows in the order of the table.
-pub(super) const ROWS: [Plan; 25] = [
+pub(super) const ROWS: [Plan; 33] = [
     plan(HOST, By::Python, From::Host, 1, "answered by the host without the broker: the way there and back"),
     plan(IN_PROCESS, By::Python, From::Process, 1, "a no-op tool in the host's process: the way and the broker"),
     plan("in_process_32", By::Python, From::Process, AT_ONCE, "the same, with asyncio"),
@@ -145,6 +179,38 @@ pub(super) const ROWS: [Plan; 25] = [
     plan(SESSION_HTTP_HASTY, By::Session(Hasty), From::Http, 1, "as mcp_http_hasty, in a session that lives on"),
     plan(MCP_FIRST, By::First(0), From::Stdio, 1, "as mcp_stdio, the first call after the client has started it"),
     plan(MCP_FIRST_50, By::First(MANY_SERVERS), From::Stdio, 1, "the same, with 50 servers in its settings"),
+    plan(
+        "off_customers",
+        By::Reads(Off, Pages::Customers),
+        From::Stdio,
+        1,
+        "a call that returns 100 KB with personal data",
+    ),
+    plan("strict_customers", By::Reads(Strict, Pages::Customers), From::Stdio, 1, "the same, in privacy mode strict"),
+    plan("off_log", By::Reads(Off, Pages::Log), From::Stdio, 1, "a call that returns 100 KB without personal data"),
+    plan("strict_log", By::Reads(Strict, Pages::Log), From::Stdio, 1, "the same, in privacy mode strict"),
+    plan(
+        "print_customers",
+        By::Prints(Off, Pages::Customers),
+        From::Host,
+        1,
+        "an execution that prints 100 KB with personal data",
+    ),
+    plan(
+        "print_model_customers",
+        By::Prints(Model, Pages::Customers),
+        From::Host,
+        1,
+        "the same, in privacy mode model",
+    ),
+    plan(
+        "print_log",
+        By::Prints(Off, Pages::Log),
+        From::Host,
+        1,
+        "an execution that prints 100 KB without personal data",
+    ),
+    plan("print_model_log", By::Prints(Model, Pages::Log), From::Host, 1, "the same, in privacy mode model"),
 ];
 
 /// Instructions for the program that makes the calls.
@@ -172,6 +238,7 @@ impl Plan {
             (By::Client(_) | By::Session(_), _) => ("execute_code", calls.min(MOST_RUNS)),
             (By::First(_), _) => ("execute_code", (calls / STARTS_PART).clamp(1, MOST_STARTS)),
             (By::Baseline(_), _) => (TOOL, calls.min(MOST_RUNS)),
+            (By::Reads(..) | By::Prints(..), _) => ("page", calls.min(MOST_PAGES)),
             (_, From::Host) => ("straight", calls),
             (_, From::Process | From::Stdio | From::Http) => ("echo", calls),
             (_, From::Nap) => ("nap", calls.min(MOST_NAPS)),
@@ -181,8 +248,15 @@ impl Plan {
         let is_rested = matches!(self.by, By::Client(Rested) | By::Session(Rested) | By::Baseline(Rested));
         let rest = if is_rested { REST_SECONDS } else { 0.0 };
         let (first, session) = (matches!(self.by, By::First(_)), matches!(self.by, By::Session(_)).then_some(SESSION));
-        let warm_up = if first { 1 } else { WARM_UP.min(calls) };
-        let (argument, text) = if is_run { ("code", "pass") } else { ("text", TEXT) };
+        let warm_up = match self.by {
+            By::First(_) | By::Reads(..) | By::Prints(..) => 1,
+            _ => WARM_UP.min(calls),
+        };
+        let (argument, text) = match self.by {
+            By::Reads(_, pages) | By::Prints(_, pages) => ("kind", pages.name()),
+            _ if is_run => ("code", "pass"),
+            _ => ("text", TEXT),
+        };
         let echoes = !is_run && !is_bare;
         Orders { tool, argument, text, echoes, session, first, at_once: self.at_once, rest, warm_up, calls }
     }

@@ -2,8 +2,8 @@
 
 use super::plan::{
     AT_ONCE, DIRECT, DIRECT_32, HOST, IN_PROCESS, MCP_FIRST, MCP_FIRST_50, MCP_HTTP, MCP_HTTP_HASTY, MCP_STDIO,
-    MCP_STDIO_HASTY, NAP, NAP_32, PLAIN_HTTP, PLAIN_HTTP_HASTY, PLAIN_STDIO, PLAIN_STDIO_HASTY, Plan, SESSION_HTTP,
-    SESSION_HTTP_HASTY, Times,
+    MCP_STDIO_HASTY, NAP, NAP_32, PLAIN_HTTP, PLAIN_HTTP_HASTY, PLAIN_STDIO, PLAIN_STDIO_HASTY, PRIVATE, Plan,
+    SESSION_HTTP, SESSION_HTTP_HASTY, Times,
 };
 use crate::tables::{align, plain, rounded};
 use crate::timing::{median, quantile};
@@ -81,6 +81,8 @@ pub(super) struct Figures {
     /// Median time of the first call to a server that was just started and has listed its tools.
     pub(super) first_ms: Option<f64>,
     pub(super) first_with_servers_ms: Option<f64>,
+    /// Median time in a privacy mode relative to the same without one.
+    pub(super) private_of_off: BTreeMap<&'static str, f64>,
 }
 
 impl Report {
@@ -107,6 +109,10 @@ impl Report {
             hasty_session_of_fresh: ratio(p50(SESSION_HTTP_HASTY), p50(MCP_HTTP_HASTY)),
             first_ms: more(p50(MCP_FIRST), Some(0.0)),
             first_with_servers_ms: more(p50(MCP_FIRST_50), Some(0.0)),
+            private_of_off: PRIVATE
+                .into_iter()
+                .filter_map(|(private, off)| Some((private, ratio(p50(private), p50(off))?)))
+                .collect(),
         };
     }
 
@@ -158,6 +164,11 @@ impl Report {
                 "first call: {alone:.1} ms after the tools of a server that was just started are listed, {many:.1} ms with \
                  50 servers in its settings"
             );
+        }
+        for (private, off) in PRIVATE {
+            if let Some(times) = self.figures.private_of_off.get(private) {
+                let _ = writeln!(text, "privacy: {private} takes {times:.2} × the time of {off}");
+            }
         }
         for (name, reason) in &self.skipped {
             let _ = writeln!(text, "skipped {name}: {reason}");

@@ -3,6 +3,7 @@
 
 use super::report::{Check, Outcome};
 use crate::variables;
+use coracle_config::{KEY_COMMAND_VARIABLE, KEY_VARIABLE};
 use coracle_store::{Home, KeySource, SqliteStore, Store, StoreError};
 use std::path::Path;
 
@@ -43,9 +44,13 @@ async fn store(home: &Home) -> Vec<Check> {
     if !home.database().exists() {
         return vec![Check::new("database", Outcome::Absent, format!("{name}: none yet"))];
     }
+    let source = match variables::key_source() {
+        Ok(source) => source,
+        Err(error) => return vec![Check::new("master key", Outcome::Failed, format!("{error:#}"))],
+    };
     let examined = async {
         home.look()?;
-        let store = SqliteStore::open(home, KeySource::File).await?;
+        let store = SqliteStore::open(home, source.clone()).await?;
         store.examine().await?;
         let ready = store.ready().await;
         store.close().await;
@@ -55,7 +60,7 @@ async fn store(home: &Home) -> Vec<Check> {
     match examined.await {
         Ok(Err(error @ StoreError::Key(_))) => vec![sound(), failed("master key", &error)],
         Err(error) | Ok(Err(error)) => vec![failed("database", &error)],
-        Ok(Ok(())) => vec![sound(), key(home)],
+        Ok(Ok(())) => vec![sound(), key(home, &source)],
     }
 }
 
@@ -64,9 +69,16 @@ fn failed(name: &str, error: &StoreError) -> Check {
 }
 
 /// Checks the master key: either nothing is encrypted yet, or everything can be decrypted.
-fn key(home: &Home) -> Check {
+fn key(home: &Home, source: &KeySource) -> Check {
     let path = home.master_key();
-    if path.exists() {
+    let elsewhere = match source {
+        KeySource::File => None,
+        KeySource::Given(_) => Some(KEY_VARIABLE),
+        KeySource::Command(_) => Some(KEY_COMMAND_VARIABLE),
+    };
+    if let Some(variable) = elsewhere {
+        Check::new("master key", Outcome::Ok, format!("from {variable}: decrypts everything that is stored"))
+    } else if path.exists() {
         Check::new("master key", Outcome::Ok, format!("{}: decrypts everything that is stored", path.display()))
     } else {
         Check::new("master key", Outcome::Absent, "none yet: it is created with the first secret")

@@ -1,11 +1,12 @@
 //! Checks the policy rules for effect, as far as that is known without starting a server.
 
 use super::report::{Check, Outcome};
-use crate::output::plain;
+use crate::flows::{flows, flows_without_server};
+use crate::output::{counted, plain};
 use crate::settings::load_for_servers;
 use crate::wiring::{Purpose, rules, rules_without_server, store, toolbox};
 use coracle_engine::without_effect;
-use coracle_types::UserId;
+use coracle_types::{ServerLabel, UserId};
 use serde_json::Map;
 use std::path::Path;
 
@@ -13,6 +14,40 @@ use std::path::Path;
 const MAX_MESSAGE: usize = 1_000;
 
 pub(super) async fn examine(config: Option<&Path>) -> Vec<Check> {
+    let mut checks = rules_of_tools(config).await;
+    checks.extend(flow_rules(config));
+    checks
+}
+
+/// The flow rules, and the labels that they depend on. Mistakes in the settings are reported with the other rules.
+fn flow_rules(config: Option<&Path>) -> Vec<Check> {
+    let Ok(loaded) = load_for_servers(config, Vec::new()) else { return Vec::new() };
+    let flows = match flows(&loaded) {
+        Ok(flows) => flows,
+        Err(error) => {
+            let detail = plain(&format!("{error:#}").replace("\nhint: ", "; "), MAX_MESSAGE);
+            return vec![Check::new("flow rules", Outcome::Weak, detail)];
+        }
+    };
+    if !flows.is_active() {
+        return Vec::new();
+    }
+    let weak = |text: String| Check::new("flow rules", Outcome::Weak, plain(&text, MAX_MESSAGE));
+    let mut checks: Vec<Check> = flows_without_server(&flows).into_iter().map(weak).collect();
+    let labelled = flows.labels().servers().filter(|(_, labels)| !labels.set().is_empty()).map(|(server, labels)| {
+        let guessed = if labels.is_configured() { "" } else { ", guessed" };
+        let labels: Vec<&str> = labels.set().into_iter().map(ServerLabel::as_str).collect();
+        format!("{server} ({}{guessed})", labels.join(", "))
+    });
+    let rules = counted(flows.len(), "rule");
+    let labelled: Vec<String> = labelled.collect();
+    let labels = if labelled.is_empty() { "none".to_owned() } else { labelled.join(", ") };
+    let detail = format!("{rules}; labels of servers: {labels}");
+    checks.push(Check::new("flow rules", Outcome::Ok, plain(&detail, MAX_MESSAGE)));
+    checks
+}
+
+async fn rules_of_tools(config: Option<&Path>) -> Vec<Check> {
     match without_effect_in(config).await {
         Ok(None) => Vec::new(),
         Ok(Some((rules, found))) if found.is_empty() => {

@@ -1,4 +1,5 @@
 use crate::failures::recent;
+use crate::flows::labels_of;
 use crate::output::{columns, counted, json, plain};
 use crate::settings::{load_for_servers, told};
 use crate::status::Status;
@@ -6,7 +7,7 @@ use crate::wiring::{Purpose, runtime, store, toolbox};
 use anyhow::Context;
 use clap::Args;
 use coracle_config::{Loaded, McpServer, Origin};
-use coracle_server::{ServerCondition, ServerView};
+use coracle_server::{LabelView, ServerCondition, ServerView};
 use coracle_types::{Scope, ServerName, UserId};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -19,6 +20,8 @@ use std::time::{Duration, SystemTime};
 const MAX_TRANSPORT: usize = 100;
 /// Maximum length of a printed reason in characters.
 const MAX_PROBLEM: usize = 1_000;
+/// Maximum length of printed labels in characters.
+const MAX_LABELS: usize = 100;
 /// Maximum length of a printed name in characters.
 const MAX_NAME: usize = 64;
 
@@ -46,6 +49,7 @@ pub(super) fn run(arguments: &ListArguments, config: Option<&Path>) -> anyhow::R
                 row.transport.as_ref().map(transport_line).unwrap_or_default(),
                 scope(row.scope).to_owned(),
                 state(row),
+                plain(&labels_line(&row.labels), MAX_LABELS),
             ]
         }));
         for problem in &loaded.server_problems {
@@ -107,6 +111,7 @@ fn row(
         connection: None,
         tools: last.map(|(count, _)| *count),
         listed_at: last.map(|(_, at)| (*at).into()),
+        labels: spec.map(|_| LabelView::all(&labels_of(loaded, name))).unwrap_or_default(),
         hint: problem
             .map(|problem| problem.fault.hint())
             .or_else(|| failure.as_ref().map(|_| format!("`coracle servers test {name}` retries"))),
@@ -134,6 +139,15 @@ pub(super) fn transport_line(transport: &Value) -> String {
         }
     };
     plain(&words, MAX_TRANSPORT)
+}
+
+/// The labels of a server on one line.
+fn labels_line(labels: &[LabelView]) -> String {
+    let label = |view: &LabelView| {
+        let guessed = if view.guessed_from.is_some() { "?" } else { "" };
+        format!("{}{guessed}", view.label)
+    };
+    labels.iter().map(label).collect::<Vec<_>>().join(", ")
 }
 
 fn scope(scope: Scope) -> &'static str {

@@ -1,4 +1,5 @@
 use super::configured;
+use crate::flows::labels_of;
 use crate::output::{counted, json, plain};
 use crate::settings::{announce, load_for_servers};
 use crate::status::Status;
@@ -7,7 +8,7 @@ use anyhow::Context;
 use clap::Args;
 use coracle_config::Loaded;
 use coracle_engine::without_effect;
-use coracle_server::ServerTestView;
+use coracle_server::{LabelView, ServerTestView};
 use coracle_types::{ServerName, UserId};
 use coracle_upstream::PassedEnvironment;
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
@@ -96,6 +97,7 @@ async fn test_all(loaded: &Loaded) -> anyhow::Result<Vec<ServerTestView>> {
         let mut outcome = outcome.context("cannot test a server")?;
         if let Some(spec) = loaded.servers.iter().find(|spec| spec.name.as_str() == outcome.name) {
             passed(&mut outcome, PassedEnvironment::of(spec));
+            outcome.labels = LabelView::all(&labels_of(loaded, spec.name.as_str()));
         }
         waiting.retain(|name| name.as_str() != outcome.name);
         outcomes.push(outcome);
@@ -129,6 +131,13 @@ fn render(outcomes: &[ServerTestView]) -> String {
         if !outcome.environment.is_empty() {
             let names = plain(&outcome.environment.join(", "), MAX_REASON);
             let _ = writeln!(text, "  inherited environment variables: {names}");
+        }
+        for LabelView { label, guessed_from } in &outcome.labels {
+            let told = match guessed_from {
+                Some(reason) => format!("label: {label}, guessed from {reason}"),
+                None => format!("label: {label}"),
+            };
+            let _ = writeln!(text, "  {}", plain(&told, MAX_REASON));
         }
         for warning in &outcome.warnings {
             let _ = writeln!(text, "  warning: {}", plain(warning, MAX_REASON));

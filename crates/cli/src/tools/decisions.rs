@@ -25,6 +25,10 @@ pub(super) struct ForgetArguments {
     /// Tool name, as printed by `coracle tools decisions`.
     #[arg(value_name = "TOOL")]
     tool: String,
+
+    /// Remove only the decision about the arguments with this digest, as printed by `coracle tools decisions`.
+    #[arg(long, value_name = "DIGEST")]
+    arguments: Option<String>,
 }
 
 pub(super) fn list(arguments: &DecisionsArguments) -> anyhow::Result<Status> {
@@ -36,26 +40,41 @@ pub(super) fn list(arguments: &DecisionsArguments) -> anyhow::Result<Status> {
         if rows.is_empty() {
             eprintln!("there are no permanent decisions");
         }
-        columns(
-            rows.iter().map(|row| [row.server.to_string(), plain(&row.tool, MAX_NAME), word(row.decision).to_owned()]),
-        )
+        columns(rows.iter().map(|row| [row.server.to_string(), plain(&row.tool, MAX_NAME), reach(row)]))
     };
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(Status::Success)
 }
 
 pub(super) fn forget(arguments: &ForgetArguments) -> anyhow::Result<Status> {
-    let ForgetArguments { server, tool } = arguments;
-    let was_there =
-        runtime()?.block_on(async { anyhow::Ok(store().await?.forget(&UserId::local(), server, tool).await?) })?;
+    let ForgetArguments { server, tool, arguments } = arguments;
+    let was_there = runtime()?.block_on(async {
+        let (store, user) = (store().await?, UserId::local());
+        anyhow::Ok(match arguments {
+            None => {
+                let are_flows_forgotten = store.forget_flow_approvals(&user, server, tool).await?;
+                store.forget(&user, server, tool).await? || are_flows_forgotten
+            }
+            Some(digest) => store.forget_arguments(&user, server, tool, digest).await?,
+        })
+    })?;
     if !was_there {
         let hint = "`coracle tools decisions` lists the decisions";
         return Err(
             Mistake::new(format!("there is no decision about {server}.{}", plain(tool, MAX_NAME)), Some(hint)).into()
         );
     }
-    eprintln!("the decision about {server}.{} was removed", plain(tool, MAX_NAME));
+    let what = if arguments.is_some() { "the decision about these arguments of" } else { "every decision about" };
+    eprintln!("{what} {server}.{} was removed", plain(tool, MAX_NAME));
     Ok(Status::Success)
+}
+
+/// The decision, and the calls that it applies to.
+fn reach(row: &DecisionView) -> String {
+    match &row.arguments {
+        None => word(row.decision).to_owned(),
+        Some(digest) => format!("{} with arguments {}", word(row.decision), plain(digest, MAX_NAME)),
+    }
 }
 
 fn word(decision: Decision) -> &'static str {

@@ -7,7 +7,7 @@ use crate::output::{counted, plain};
 use crate::variables;
 use coracle_accounts::People;
 use coracle_engine::{Listing, Request};
-use coracle_server::{AgentOptions, Part, Parts};
+use coracle_server::{AgentOptions, Part, Parts, local_providers};
 use coracle_types::{Language, UserId};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,19 +22,23 @@ pub(super) async fn agent(
     people: &People,
     address: SocketAddr,
 ) -> anyhow::Result<Vec<String>> {
-    if agent.models.providers().is_empty() {
+    let has_users = !people.all().await.map_err(crate::users::told)?.is_empty();
+    let own = if has_users { Vec::new() } else { local_providers(agent, people).await };
+    if agent.models.providers().is_empty() && own.is_empty() {
+        let page = if has_users { "" } else { "enter the key of a provider on the page, " };
         let how = "set DEFAULT_MODEL and the key of its provider, start Ollama, LM Studio or llama.cpp, or try coracle up \
                    --demo";
-        return Ok(vec![format!("agent     off, because there is no model: {how}")]);
+        return Ok(vec![format!("agent     off, because there is no model: {page}{how}")]);
     }
     let model = match agent.models.find(None) {
         Ok(model) => format!("model {}", plain(&model.name(), MAX_REASON)),
+        Err(_) if !own.is_empty() => format!("keys of {} from the page", own.join(", ")),
         Err(_) => "no agent.default_model".to_owned(),
     };
-    let key = if people.all().await.map_err(crate::users::told)?.is_empty() {
-        format!("key in {}", variables::home()?.join(local_key::FILE).display())
-    } else {
+    let key = if has_users {
         "with an API key: coracle users keys".to_owned()
+    } else {
+        format!("key in {}", variables::home()?.join(local_key::FILE).display())
     };
     let mut lines = vec![format!("agent     http://{address}/v1 ({model}; {key})")];
     lines.extend(local.descriptions().into_iter().map(|line| format!("models    {line} (found on this machine)")));

@@ -1,5 +1,6 @@
 //! The settings of a running server, which admins can change.
 
+use crate::flows::flows;
 use crate::recursion;
 use crate::servers::Candidate;
 use crate::settings::file_to_edit;
@@ -79,12 +80,14 @@ impl LiveSettings {
             reason: format!("{error}; {}", error.hint().unwrap_or_default()),
         })?;
         recursion::check(&loaded).map_err(|error| invalid(&error))?;
-        let rules = rules(&loaded).map_err(|error| invalid(&error))?;
+        let (rules, flows) =
+            rules(&loaded).and_then(|rules| Ok((rules, flows(&loaded)?))).map_err(|error| invalid(&error))?;
         // First, so that no call to a new server is unprotected.
         if let Some(privacy) = self.engine.privacy() {
             let vaults = Arc::clone(privacy.vaults());
             self.engine.protect(Privacy::new(vaults, privacy_modes(&loaded.settings)));
         }
+        self.toolbox.approvals().replace_flows(flows);
         self.toolbox.reconfigure(loaded.servers.clone(), unusable(&loaded), rules);
         Ok(loaded)
     }

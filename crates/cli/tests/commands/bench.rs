@@ -84,8 +84,17 @@ fn without_a_sandbox_the_error_says_so(who: As) {
     assert!(output.status.code() == Some(125) && words.contains("/nonexistent"), "as {who:?}: {output:?}");
 }
 
-const CALLS_WITHOUT_SERVERS: [&str; 4] = ["host", "in_process", "in_process_32", "in_process_typescript"];
-const CALLS_OF_SERVERS: [&str; 21] = [
+const CALLS_WITHOUT_SERVERS: [&str; 8] = [
+    "host",
+    "in_process",
+    "in_process_32",
+    "in_process_typescript",
+    "print_customers",
+    "print_model_customers",
+    "print_log",
+    "print_model_log",
+];
+const CALLS_OF_SERVERS: [&str; 25] = [
     "stdio",
     "stdio_typescript",
     "direct",
@@ -107,6 +116,10 @@ const CALLS_OF_SERVERS: [&str; 21] = [
     "session_http_hasty",
     "mcp_first",
     "mcp_first_50",
+    "off_customers",
+    "strict_customers",
+    "off_log",
+    "strict_log",
 ];
 
 each_user!(a_server_with_many_users_is_measured);
@@ -149,7 +162,11 @@ fn names(report: &Value) -> Vec<&str> {
 fn tool_calls_are_measured_in_every_way() {
     let coracle = Coracle::new(As::current());
     let report = calls_of_tools(&coracle, &servers());
-    assert_eq!(names(&report), [&CALLS_WITHOUT_SERVERS[..], &CALLS_OF_SERVERS].concat(), "{report:#}");
+    let expected = [&CALLS_WITHOUT_SERVERS[..4], &CALLS_OF_SERVERS, &CALLS_WITHOUT_SERVERS[4..]].concat();
+    assert_eq!(names(&report), expected, "{report:#}");
+    for figure in ["strict_customers", "strict_log", "print_model_customers", "print_model_log"] {
+        assert!(report["figures"]["private_of_off"][figure].as_f64().unwrap() > 0.1, "{report:#}");
+    }
     assert_eq!(report["skipped"], serde_json::json!({}));
     for row in report["rows"].as_array().unwrap() {
         let name = row["name"].as_str().unwrap();

@@ -18,7 +18,12 @@ fn launchers() -> TempDir {
         "#!/bin/sh\n[ \"$1\" = -y ] && shift\nname=${{1#@modelcontextprotocol/}}; shift\nexec '{}'/mcp-$name \"$@\"\n",
         npm.display()
     );
-    let uvx = format!("#!/bin/sh\nname=$1; shift\nexec '{}'/$name \"$@\"\n", pypi.display());
+    let sqlite = coracle_testing::installed::path("venv-sqlite/bin");
+    let uvx = format!(
+        "#!/bin/sh\nname=$1; shift\nfolder='{}'; [ -x \"$folder/$name\" ] || folder='{}'\nexec \"$folder/$name\" \"$@\"\n",
+        pypi.display(),
+        sqlite.display()
+    );
     for (name, script) in [("npx", npx), ("uvx", uvx)] {
         let path = folder.path().join(name);
         fs::write(&path, script).unwrap();
@@ -52,6 +57,14 @@ fn the_program_of_the_readme() {
     assert_eq!(said, "Tokyo 22:00\nLagos 14:00\nBogota 08:00\n", "{complaints}");
 }
 
+/// The rows of the table `customers`, with semicolons between their values.
+fn rows_of(database: &Path) -> Vec<String> {
+    let code = "import sqlite3, sys\nfor row in sqlite3.connect(sys.argv[1]).execute('SELECT * FROM customers'):\n    print(*row, sep=';')";
+    let read = Command::new("python3").env("PYTHONUTF8", "1").args(["-c", code]).arg(database).output().unwrap();
+    assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
+    String::from_utf8(read.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
 /// Runs a program of an example on a copy of its folder, once for each expected output.
 fn runs(example: &str, program: &str) {
     let (coracle, launchers) = (Coracle::new(As::current()), launchers());
@@ -68,9 +81,11 @@ fn runs(example: &str, program: &str) {
         assert_eq!(said, expected, "{example}/{program}: {complaints}");
         assert!(output.status.success(), "{example}/{program}: {complaints}");
         if example == "08-privacy" {
-            let stored = fs::read_to_string(folder.join("crm/customers.txt")).unwrap();
-            assert!(stored.starts_with("1: kim.quinn@example.org, +1 415 555 0123\n2: lou.adler@"), "{stored}");
-            fs::remove_file(folder.join("crm/customers.txt")).unwrap();
+            let database = folder.join("crm/customers.db");
+            let sheet = fs::read_to_string(folder.join("data/customers.csv")).unwrap();
+            let rows: Vec<&str> = sheet.lines().skip(1).collect();
+            assert_eq!(rows_of(&database), rows, "{program}");
+            fs::remove_file(database).unwrap();
         }
     }
 }

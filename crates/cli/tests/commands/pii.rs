@@ -71,3 +71,51 @@ fn the_exit_status_can_depend_on_findings() {
         place.output(&["pii", "scan", "--types"]).lines().any(|line| line.starts_with("URL ") && line.contains("off"))
     );
 }
+
+/// The vault of the local user, with its master key from each source.
+#[test]
+fn a_vault_is_rotated_and_forgotten_under_each_source_of_the_master_key() {
+    const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+    let command = format!("printf {KEY}");
+    for variable in [None, Some(("CORACLE_MASTER_KEY", KEY)), Some(("CORACLE_MASTER_KEY_COMMAND", command.as_str()))] {
+        let place = Place::new();
+        let run = |variable: Option<(&str, &str)>, words: &[&str]| {
+            let mut command = place.command();
+            command.args(words).stdin(std::process::Stdio::null());
+            command.envs(variable);
+            let output = command.output().unwrap();
+            let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+            (output.status.code(), text(output.stdout), text(output.stderr))
+        };
+        let letter = place.put("letter.txt", "write to ann@example.org\n").display().to_string();
+        let (code, safe, said) = run(variable, &["pii", "sanitize", &letter]);
+        assert!(code == Some(0) && safe.starts_with("write to [EMAIL_"), "{variable:?}: {safe}{said}");
+        assert_eq!(place.home().join("master.key").exists(), variable.is_none(), "{variable:?}");
+        let token = place.put("safe.txt", &safe).display().to_string();
+        let restored = |variable| run(variable, &["pii", "restore", &token]).1;
+        assert_eq!(restored(variable), "write to ann@example.org\n");
+
+        let (code, _, said) = run(variable, &["pii", "rotate"]);
+        assert!(code == Some(0) && said.contains("local: 1 value encrypted with a new key"), "{said}");
+        assert_eq!(restored(variable), "write to ann@example.org\n", "tokens stay the same");
+        if variable.is_some() {
+            let wrong = KEY.replace('0', "f");
+            let (code, out, said) = run(Some(("CORACLE_MASTER_KEY", &wrong)), &["pii", "restore", &token]);
+            assert!(code == Some(125) && out.is_empty() && said.contains("another master key"), "{out}{said}");
+        }
+
+        let (code, _, said) = run(variable, &["pii", "forget"]);
+        assert!(code == Some(2) && said.contains("add --yes"), "{said}");
+        assert_eq!(restored(variable), "write to ann@example.org\n", "nothing was deleted");
+        let (code, _, said) = run(variable, &["pii", "forget", "--yes"]);
+        assert!(code == Some(0) && said.contains("the vault of local is deleted"), "{said}");
+        assert_eq!(restored(variable), safe, "the token means nothing any more");
+        let (code, _, said) = run(variable, &["pii", "rotate", "--user", "nobody"]);
+        assert!(code == Some(2) && said.contains("nobody"), "{said}");
+    }
+    let both = Place::new();
+    let mut command = both.command();
+    command.env("CORACLE_MASTER_KEY", KEY).env("CORACLE_MASTER_KEY_COMMAND", "true").args(["pii", "rotate"]);
+    let refused = command.output().unwrap();
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("set only one of them"), "{refused:?}");
+}

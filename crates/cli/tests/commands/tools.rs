@@ -308,16 +308,27 @@ fn decisions_are_listed_and_removed() {
             server: ServerName::new("files").unwrap(),
             tool: "delete\u{1b}[2K".to_owned(),
             definition: "digest".to_owned(),
+            arguments: None,
             decision: Decision::Allow,
             decided_at: SystemTime::now(),
         };
         store.remember(&UserId::local(), &decision).await.unwrap();
+        for digest in ["0a", "0b"] {
+            let bound = ToolDecision { arguments: Some(digest.to_owned()), ..decision.clone() };
+            store.remember(&UserId::local(), &bound).await.unwrap();
+        }
     });
-    assert_eq!(place.output(&["tools", "decisions"]), "files  delete\\u{1b}[2K  allow\n");
+    let forget = ["tools", "forget", "files", "delete\u{1b}[2K"];
+    place.output(&[&forget[..], &["--arguments", "0b"]].concat());
+    assert_eq!(place.run(&[&forget[..], &["--arguments", "0b"]].concat()).code, Some(2));
+    assert_eq!(
+        place.output(&["tools", "decisions"]),
+        "files  delete\\u{1b}[2K  allow\nfiles  delete\\u{1b}[2K  allow with arguments 0a\n"
+    );
     let rows: Value = serde_json::from_str(&place.output(&["tools", "decisions", "--json"])).unwrap();
     assert_eq!((&rows[0]["tool"], &rows[0]["decision"]), (&"delete\u{1b}[2K".into(), &"allow".into()));
     let said = place.run(&["tools", "forget", "files", "delete"]);
     assert_eq!(said.code, Some(2), "{said:?}");
-    place.output(&["tools", "forget", "files", "delete\u{1b}[2K"]);
+    place.output(&forget);
     assert_eq!(place.output(&["tools", "decisions", "--json"]), "[]\n");
 }

@@ -17,5 +17,5 @@ mod savings;
 mod skills;
 mod unusable;
 mod users;
-mod wire;
+pub(crate) mod wire;
 mod workspace;

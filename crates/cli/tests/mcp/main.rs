@@ -4,5 +4,7 @@
 
 mod audit;
 mod bridge;
+mod flows;
 mod frontend;
 mod lab;
+mod plans;

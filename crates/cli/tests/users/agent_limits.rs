@@ -1,7 +1,7 @@
 //! Limits and keys of single users behind `/v1`, with a scripted model.
 
 use crate::agent::asked;
-use crate::playing::Playing;
+use crate::playing::{Playing, local_key};
 use crate::site::{Client, Site};
 use coracle_scripted_model::{Library, Step};
 use coracle_testing::harness::{As, Coracle};
@@ -125,6 +125,38 @@ fn a_personal_key_is_used_for_its_user_only() {
     let delete = |client: &Client| client.ask("DELETE", "/api/providers/lab/key", "text/plain", b"").unwrap().status;
     assert_eq!((delete(&bob), delete(&ann), delete(&ann)), (404, 204, 404));
     assert_eq!((ask(&ann), credential(&model).as_str()), (200, "Bearer operators"));
+}
+
+#[test]
+fn a_server_without_users_takes_keys_from_whoever_started_it() {
+    let mut site = Site::with_settings(As::current(), &[], "agent: { find_local_servers: false }\n");
+    let anyone = site.client_with("");
+    let put = |client: &Client, key: &str| put_key(client, "openai", key);
+    let (providers, conversations) = ("/api/providers", "/api/conversations");
+    // Without a model, there is nothing to protect, but keys are set by the operator only.
+    assert_eq!((anyone.get(providers).status, anyone.get(conversations).status), (200, 200));
+    assert_eq!(put(&anyone, "other").0, 401);
+    assert_eq!(put(&site.client_with("wrong"), "other").0, 401);
+    let operator = local_key(&site);
+    assert_eq!(put(&operator, "operators-own").0, 204);
+    // Now there is a model, also after a restart.
+    for is_restarted in [false, true] {
+        if is_restarted {
+            site.stop();
+            site.start();
+        }
+        let (anyone, operator) = (site.client_with(""), local_key(&site));
+        for path in [providers, conversations] {
+            assert_eq!((anyone.get(path).status, operator.get(path).status), (401, 200), "{path}");
+        }
+        let list = operator.get(providers).json();
+        let openai = list["providers"].as_array().unwrap().iter().find(|one| one["name"] == "openai").unwrap();
+        assert_eq!((&openai["usable"], &openai["personal_key"]), (&true.into(), &true.into()));
+        assert_eq!(put(&anyone, "other").0, 401);
+    }
+    let delete = |client: &Client| client.ask("DELETE", "/api/providers/openai/key", "text/plain", b"").unwrap().status;
+    assert_eq!((delete(&site.client_with("")), delete(&local_key(&site))), (401, 204));
+    assert_eq!(site.client_with("").get(providers).status, 200);
 }
 
 #[test]

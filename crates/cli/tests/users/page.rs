@@ -30,6 +30,12 @@ from servers.shop import list_orders
 print(len(list_orders()['orders']))
 ";
 
+/// Prints more than a model gets.
+const FLOODS: &str = "\
+for number in range(20_000):
+    print('row', number)
+";
+
 /// Prints without end.
 const RUNS: &str = "\
 import time
@@ -64,6 +70,13 @@ name = '/artifacts/<img src=x onerror=alert(1)>.svg'
 with open(name, 'w') as file:
     file.write('<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"40\" height=\"40\" onload=\"alert(1)\">'
                '<script>alert(1)</script><rect width=\"40\" height=\"40\"/></svg>')
+";
+
+/// Cancels two orders, whatever is said about that.
+const CANCELS: &str = "\
+from servers.shop import cancel_order
+for order in (1007, 1008):
+    cancel_order(id=order)
 ";
 
 fn code(code: &str) -> Step {
@@ -122,6 +135,7 @@ fn library() -> Library {
         .with("computes", Script::new(computes).says("Compute"))
         .with("fails", Script::new(fails).says("Fail"))
         .with("runs", Script::new([vec![code(RUNS)], vec![Step::text("Over.")]]).says("Run for ever"))
+        .with("floods", Script::new([vec![code(FLOODS)], vec![Step::text("Printed.")]]).says("Print a lot"))
         .with("hostile", Script::new(hostile).says("Show hostile output"))
         .with("steps", Script::new(steps).says("Work in steps"))
         .with("waves", Script::new([waves]).says("Explain the waves"))
@@ -130,6 +144,7 @@ fn library() -> Library {
         .with("waits", Script::new(waits).says("Wait for the gate"))
         .with("reads", Script::new([vec![code(READS)], vec![Step::text("{{result}}")]]))
         .with("counts", Script::new([vec![code(COUNTS)], vec![Step::text("Counted.")]]).says("Count the orders"))
+        .with("plans", Script::new([vec![code(CANCELS)], vec![Step::text("Planned.")]]).says("Plan to cancel orders"))
         .with("one", cancels(1007))
         .with("other", cancels(1008))
 }
@@ -190,11 +205,39 @@ fn play_as_admin(scenario: &str) {
     run(scenario, &tools, &model, &site, &link);
 }
 
+/// Plays a scenario on a server whose users ann, bob and carla are a group, two of whom approve calls. Dave is in no group.
+fn play_with_approvers(scenario: &str) {
+    let Some(tools) = tools() else { return };
+    let model = Playing::new(library());
+    let policy = json!({
+        "groups": {"finance": ["ann", "bob", "carla"]},
+        "approvers": {"shop.cancel_order": {"group": "finance", "count": 2}},
+    });
+    let (site, link) = site_with(&model, &["bob", "carla", "dave"], &format!("policy: {policy}\n"));
+    run(scenario, &tools, &model, &site, &link);
+    let audit = site.run(&["audit", "show", "--json"]);
+    let given: Vec<Value> = audit
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .filter(|record: &Value| record["kind"] == "approval.given")
+        .collect();
+    let told: Vec<_> = given.iter().map(|record| (&record["user"], &record["caller"], &record["answer"])).collect();
+    let (ann, bob, carla, once, refuse) =
+        (&json!("ann"), &json!("bob"), &json!("carla"), &json!("once"), &json!("refuse"));
+    assert_eq!(told, [(bob, ann, once), (carla, ann, once), (carla, ann, refuse)]);
+    assert!(given.iter().all(|record| record["credential"] == "session" && record["groups"] == json!(["finance"])));
+}
+
 /// A server with an admin and another user, and the sign-in link of the admin.
 fn site_with_users(model: &Playing) -> (Site, String) {
+    site_with(model, &["bob"], "")
+}
+
+/// A server with the admin ann and other users, and the sign-in link of the admin.
+fn site_with(model: &Playing, users: &[&str], more: &str) -> (Site, String) {
     let limit = "  daily_tokens: 100000\n";
-    let settings = format!("{}{limit}mcpServers: {}\n", model.settings("chat"), json!({"shop": shop()}));
-    let site = Site::with_settings(As::current(), &["bob"], &settings);
+    let settings = format!("{}{limit}mcpServers: {}\n{more}", model.settings("chat"), json!({"shop": shop()}));
+    let site = Site::with_settings(As::current(), users, &settings);
     let said = site.run(&["users", "add", "ann", "--admin"]);
     let (_, token) = said.trim().split_once("/sign-in/").unwrap();
     let link = format!("http://{}/sign-in/{token}", site.address());
@@ -292,6 +335,16 @@ fn runs_are_stopped_and_calls_approved() {
 }
 
 #[test]
+fn plans_are_ticked_and_run() {
+    play("plan.mjs");
+}
+
+#[test]
+fn a_group_approves_calls() {
+    play_with_approvers("approvers.mjs");
+}
+
+#[test]
 fn messages_are_queued_or_sent_to_the_run() {
     play("queue.mjs");
 }
@@ -304,6 +357,27 @@ fn edited_messages_start_branches() {
 #[test]
 fn conversations_are_exported_and_forked() {
     play("export.mjs");
+}
+
+#[test]
+fn code_is_run_again_and_all_of_its_output_shown() {
+    play("rerun.mjs");
+}
+
+#[test]
+fn what_one_device_starts_appears_on_another() {
+    play("devices.mjs");
+}
+
+#[test]
+fn a_first_key_can_be_entered() {
+    let Some(tools) = tools() else { return };
+    let model = Playing::new(Library { key: Some("the-right-key".to_owned()), ..library() });
+    let settings = format!("agent: {{ providers: {{ lab: {{ url: '{}/v1', api: chat }} }} }}\n", model.address());
+    let site = Site::with_settings(As::current(), &[], &settings);
+    let said = site.said_until("/sign-in/");
+    let link = said.split_whitespace().find(|word| word.contains("/sign-in/")).unwrap();
+    run("first-key.mjs", &tools, &model, &site, link);
 }
 
 #[test]

@@ -92,8 +92,13 @@ impl Site {
     }
 
     pub(crate) fn start(&mut self) {
+        self.start_as("full");
+    }
+
+    /// Starts the server with a profile.
+    pub(crate) fn start_as(&mut self, profile: &str) {
         let mut command = self.coracle.command();
-        command.args(["up", "--port", "0", "--profile", "full"]);
+        command.args(["up", "--port", "0", "--profile", profile]);
         self.begin(command);
     }
 
@@ -281,24 +286,31 @@ impl Client {
     }
 
     /// Sends an MCP request in the revision without sessions; an error if the server is gone.
-    pub(crate) fn mcp(&self, method: &str, mut params: Value) -> std::io::Result<Value> {
+    pub(crate) fn mcp(&self, method: &str, params: Value) -> std::io::Result<Value> {
+        let text = self.mcp_text(method, params, &json!({}))?;
+        // A response may be a stream with one event.
+        let text = text.lines().rev().find_map(|line| line.strip_prefix("data: ")).unwrap_or(&text);
+        serde_json::from_str(text).map_err(|error| std::io::Error::other(format!("{error}: {text}")))
+    }
+
+    /// The same, with more members in `_meta`. Returns everything that the server sends.
+    pub(crate) fn mcp_text(&self, method: &str, mut params: Value, more: &Value) -> std::io::Result<String> {
         let name = params["name"].as_str().or(params["uri"].as_str()).unwrap_or_default().to_owned();
         params["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientInfo": { "name": "tests", "version": "1" },
             "io.modelcontextprotocol/clientCapabilities": {},
         });
+        for (name, value) in more.as_object().into_iter().flatten() {
+            params["_meta"][name] = value.clone();
+        }
         let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         let is_plain = name.bytes().all(|byte| byte.is_ascii_graphic());
         let named = if name.is_empty() || !is_plain { String::new() } else { format!("mcp-name: {name}\r\n") };
         let headers = format!(
             "content-type: application/json\r\nmcp-protocol-version: 2026-07-28\r\nmcp-method: {method}\r\n{named}"
         );
-        let answer = self.send("POST", "/mcp", &headers, message.to_string().as_bytes())?;
-        let text = answer.text();
-        // A response may be a stream with one event.
-        let text = text.lines().rev().find_map(|line| line.strip_prefix("data: ")).unwrap_or(&text);
-        serde_json::from_str(text).map_err(|error| std::io::Error::other(format!("{error}: {text}")))
+        Ok(self.send("POST", "/mcp", &headers, message.to_string().as_bytes())?.text())
     }
 
     /// Result of a tool.

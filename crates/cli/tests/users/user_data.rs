@@ -347,3 +347,26 @@ fn a_server_without_users_shows_and_deletes_nothing_personal_without_its_key() {
     assert_eq!(owner.ask("DELETE", "/api/me/data", "text/plain", b"").unwrap().status, 204);
     assert_eq!(owner.get("/api/conversations").json()["conversations"], json!([]));
 }
+
+#[test]
+fn a_vault_is_deleted_by_its_user_alone() {
+    let site = Site::with_settings(As::current(), &["ada", "bob"], r#"{"privacy": {"restore_to_model": true}}"#);
+    let text = "write to kim@example.org";
+    let sanitized = |client: &Client| {
+        let answer = client.tool("sanitize_pii", json!({ "text": text }));
+        answer["result"]["structuredContent"]["sanitized_text"].as_str().unwrap().to_owned()
+    };
+    let restored = |client: &Client, safe: &str| {
+        let answer = client.tool("restore_pii", json!({ "text": safe }));
+        answer["result"]["structuredContent"]["restored_text"].as_str().unwrap().to_owned()
+    };
+    let (ada, bob) = (site.client("ada"), site.client("bob"));
+    let (of_ada, of_bob) = (sanitized(&ada), sanitized(&bob));
+    assert_ne!(of_ada, of_bob);
+    assert_eq!(delete(&ada, "/api/me/vault"), 403, "a key without the scope approve");
+    assert_eq!(restored(&ada, &of_ada), text, "nothing was deleted");
+    let person = site.client_scoped("ada", "api,approve");
+    assert_eq!((delete(&person, "/api/me/vault"), delete(&person, "/api/me/vault")), (204, 204));
+    assert_eq!(restored(&ada, &of_ada), of_ada, "the token means nothing any more");
+    assert_eq!(restored(&bob, &of_bob), text, "others keep theirs");
+}

@@ -57,4 +57,8 @@ pub(super) enum PrivacyText {
 pub(super) enum LabelText {
     /// The server has personal or confidential data.
     Private,
+    /// Strangers can write what the server returns: web pages, incoming mail, issues.
+    Untrusted,
+    /// Data that the server gets can leave the organization.
+    Exfil,
 }

@@ -58,10 +58,12 @@ pub struct McpServer {
     /// Category of the server's tools, for tool search.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub category: Option<String>,
-    /// Labels of the server: `private` (it has personal or confidential data).
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(with = "Vec<LabelText>")]
-    pub labels: Vec<ServerLabel>,
+    /// Labels of the server: `private` (it has personal or confidential data), `untrusted` (strangers can write what it
+    /// returns) and `exfil` (data that it gets can leave the organization). They replace the labels that are guessed; an
+    /// empty list means that the server has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Vec<LabelText>>")]
+    pub labels: Option<Vec<ServerLabel>>,
     /// Where personal data from this server is replaced by tokens. Defaults to `privacy.mode`, and to at least `model` for
     /// a server with the label `private`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -88,7 +90,8 @@ fn is_false(value: &bool) -> bool {
 impl McpServer {
     /// Where personal data from this server is replaced by tokens, if this is the mode in general.
     pub fn privacy_mode(&self, general: PrivacyMode) -> PrivacyMode {
-        let is_private = self.labels.contains(&ServerLabel::Private);
+        // Only a label of the configuration: a guess does not change what code and models see.
+        let is_private = self.labels.iter().flatten().any(|label| *label == ServerLabel::Private);
         self.privacy.unwrap_or(if is_private { general.max(PrivacyMode::Model) } else { general })
     }
 

@@ -42,6 +42,38 @@ fn expected(case: &Case, sides: [bool; 5]) -> (u64, Option<Origin>) {
     }
 }
 
+/// Each line of `policy.approvers` has its own origin, and a variable replaces the lines with the same patterns.
+#[test]
+fn approvers_are_read_line_by_line() {
+    let file = "\
+policy:
+  groups: { finance: [ann, kim], legal: [mia] }
+  approvers:
+    'bank.*': finance
+    'bank.close': [finance, legal]
+    'bank.get_*': none
+    'bank.wire': { group: finance, count: 2 }
+";
+    let variable = "{'bank.close': {group: legal}, 'mail.*': legal}";
+    let loaded = Case::new().file(file).env("CORACLE_POLICY_APPROVERS", variable).load().unwrap();
+    let policy = &loaded.settings.policy;
+    assert_eq!(policy.groups["finance"], ["ann", "kim"]);
+    let read: Vec<_> =
+        policy.approvers.iter().map(|(pattern, one)| (&**pattern, one.groups.join(" "), one.count)).collect();
+    let expected = [
+        ("bank.*", "finance", 1),
+        ("bank.close", "legal", 1),
+        ("bank.get_*", "", 1),
+        ("bank.wire", "finance", 2),
+        ("mail.*", "legal", 1),
+    ];
+    assert_eq!(read, expected.map(|(pattern, groups, count)| (pattern, groups.to_owned(), count)));
+    let origin = |pattern: &str| loaded.origins[&format!("policy.approvers.{pattern}")].to_string();
+    assert!(origin("bank.wire").contains("coracle.yaml:7"), "{}", origin("bank.wire"));
+    assert!(origin("mail.*").contains("CORACLE_POLICY_APPROVERS"), "{}", origin("mail.*"));
+    assert!(loaded.show().iter().any(|row| row.key == "policy.approvers.bank.wire"));
+}
+
 #[test]
 fn every_combination_has_the_right_winner() {
     for bits in 0..32_u32 {

@@ -43,7 +43,10 @@ execution:
   limits: { time: 2.5, memory_mb: 600, processes: 10, open_files: 64, file_mb: 1, workspace_mb: 5, workspace_files: 16,
     tmp_mb: 1, artifacts_mb: 1, output_bytes: 1024, output_tokens: 16, calls: 0 }
   microsandbox: { server_url: 'http://localhost:5555', api_key: x }
-policy: { tools: { '*': ask, github.*: allow, github.delete_*: deny }, approval_seconds: 60 }
+policy: { tools: { '*': ask, github.*: allow, github.delete_*: deny }, approval_seconds: 60,
+  groups: { finance: [ann, kim], legal: [mia] },
+  approvers: { 'bank.*': finance, 'bank.close': [finance, legal], 'bank.get_*': none, 'bank.list': { group: [legal] },
+    'bank.transfer': { group: finance, count: 2 } } }
 calls: { max_argument_bytes: 2048, max_result_bytes: 4096, concurrency: 4 }
 search: { embedder: { url: 'https://x/v1', model: m, api_key: k, api_version: '1', dimensions: 256 } }
 server: { listen: ['127.0.0.1:1', '[::1]:1'], cors_origins: ['https://x'] }
@@ -82,6 +85,12 @@ fn files_that_are_rejected_are_invalid() {
         "search: { embedder: { dimensions: 0 } }",
         "policy: { tools: { '*': perhaps } }",
         "policy: { approval_seconds: 0 }",
+        "policy: { groups: [ann] }",
+        "policy: { approvers: { 'bank.*': { group: finance, count: 0 } } }",
+        "policy: { approvers: { 'bank.*': { group: finance, count: 6 } } }",
+        "policy: { approvers: { 'bank.*': { group: finance, number: 2 } } }",
+        "policy: { approvers: { 'bank.*': { count: 2 } } }",
+        "policy: { approvers: finance }",
         "server: { listen: { a: b } }",
         "server: { cors_origins: '*' }",
         "agent: { max_steps: 0 }",

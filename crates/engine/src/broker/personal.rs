@@ -4,19 +4,29 @@ use super::Broker;
 use crate::host_calls::HostCallError;
 use crate::json;
 use crate::privacy::{failed, learn_message, tokenize_message};
-use coracle_privacy::{Item, PrivacyError, UserVault};
+use coracle_privacy::{Item, PrivacyError, UserVault, tokens_in};
 use coracle_types::PrivacyMode;
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 
 impl Broker {
-    /// Restores the tokens in arguments.
-    pub(super) async fn restored(&self, arguments: Map<String, Value>) -> Result<Map<String, Value>, HostCallError> {
-        let Some(privacy) = &self.caller.privacy else { return Ok(arguments) };
+    /// Restores the tokens in arguments. Returns those that were restored, too.
+    pub(super) async fn restored(
+        &self,
+        arguments: Map<String, Value>,
+    ) -> Result<(Map<String, Value>, BTreeSet<String>), HostCallError> {
+        let Some(privacy) = &self.caller.privacy else { return Ok((arguments, BTreeSet::new())) };
         let vault = privacy.vault(&self.caller.user).await.map_err(|error| failed(&error))?;
         let mut arguments = Value::Object(arguments);
+        let mut tokens = tokens_in(&arguments);
         vault.restore_json(&mut arguments).await.map_err(|error| failed(&error))?;
-        let Value::Object(arguments) = arguments else { return Ok(Map::new()) };
-        Ok(arguments)
+        if !tokens.is_empty() {
+            // The others are not in the vault, and stand for nothing.
+            let left = tokens_in(&arguments);
+            tokens.retain(|token| !left.contains(token));
+        }
+        let Value::Object(arguments) = arguments else { return Ok((Map::new(), tokens)) };
+        Ok((arguments, tokens))
     }
 
     /// What code gets of the outcome of a call.

@@ -9,6 +9,7 @@ use crate::privacy::ForModel;
 use crate::request::Request;
 use crate::run::Ran;
 use crate::sessions::Turn;
+use crate::sources::SourceTracker;
 use crate::toolbox::Inventory;
 use crate::tools::Known;
 use crate::verdict::Ending;
@@ -38,6 +39,8 @@ pub(crate) struct Facts {
     pub(super) ledger: Ledger,
     /// The log of its calls, if there is one.
     pub(super) log: Option<Log>,
+    /// The servers that the code has read from, and when it began.
+    pub(super) sources: Option<(Arc<SourceTracker>, SystemTime)>,
     /// The tools that the code can call.
     pub(crate) tools: Known,
     /// Set if the answer goes to a model and personal data in it is replaced by tokens.
@@ -99,6 +102,7 @@ impl Facts {
             clock: Clock::new(Duration::from_millis(request.limits.wall_ms)),
             ledger: Ledger::default(),
             log: None,
+            sources: None,
             tools: Known::default(),
             for_model: None,
             session: None,
@@ -142,7 +146,7 @@ impl Facts {
 }
 
 /// The answer to a request that is refused, without output.
-pub(super) fn nothing_ran(facts: Facts, request: &Request, failure: Failure) -> (Execution, Output) {
+pub(crate) fn nothing_ran(facts: Facts, request: &Request, failure: Failure) -> (Execution, Output) {
     let recorded = Recorded { is_whole: true, ..Recorded::default() };
     let ran = Ran::not_at_all(Ending::Cancelled);
     (assemble(facts, request, ran, recorded, None, (1, Some(failure))), Output::default())
@@ -180,6 +184,7 @@ pub(super) fn assemble(
         calls: facts.ledger.take(),
         artifacts: facts.artifacts,
         warnings: facts.warnings,
+        plan: None,
         limits: LimitsReport { requested: request.limits.clone(), enforced: facts.enforced, tier: facts.tier },
         failure,
     }

@@ -40,6 +40,10 @@ impl Known {
         self.shapes.iter().map(|(tool, learned)| (tool.clone(), learned.shape.clone())).collect()
     }
 
+    pub(super) fn shape(&self, tool: &str) -> Option<Shape> {
+        self.shapes.get(tool).map(|learned| learned.shape.clone())
+    }
+
     /// Replaces the tools with the current list of the server; returns whether any tool has changed.
     pub(super) fn see(&mut self, list: &Arc<ToolList>) -> bool {
         if self.live.as_ref().is_some_and(|live| Arc::ptr_eq(live, list)) {

@@ -3,7 +3,8 @@
 use crate::fake::{FakeBackend, done, script};
 use async_trait::async_trait;
 use coracle_engine::{
-    CallCaps, Engine, EngineConfig, Handler, InProcess, Request, ResumeError, Resumption, Toolbox, ToolboxConfig,
+    CallCaps, Engine, EngineConfig, Handler, InProcess, PlanSettings, Request, ResumeError, Resumption, Toolbox,
+    ToolboxConfig,
 };
 use coracle_policy::{Answer, Approver, Question, Rule, Rules};
 use coracle_protocol::{Reply, ToGuest};
@@ -27,14 +28,14 @@ pub(crate) type Done = Arc<Mutex<Vec<String>>>;
 /// The server `bank`. `pay` has an effect each time, `erase` is also destructive, `look` only reads, `put` is
 /// idempotent, `late` fails the first time. All answer with their text, and `statement` with a text of a million
 /// characters.
-fn bank(done: &Done) -> InProcess {
+fn bank(done: &Done, description: &str) -> InProcess {
     let name = ServerName::new("bank").unwrap();
     let tool = |tool: &'static str, hints: ToolHints| {
         let definition = Tool {
             server: name.clone(),
             name: tool.to_owned(),
             title: None,
-            description: String::new(),
+            description: description.to_owned(),
             input_schema: serde_json::from_value(json!({ "type": "object" })).unwrap(),
             output_schema: None,
             category: None,
@@ -108,6 +109,9 @@ pub(crate) struct Lab {
     pub(crate) done: Done,
     pub(crate) store: Arc<MemoryStore>,
     pub(crate) rules: Vec<Rule>,
+    /// Description of all tools.
+    pub(crate) described: String,
+    pub(crate) plans: PlanSettings,
 }
 
 impl Lab {
@@ -134,15 +138,15 @@ impl Lab {
         self.engine(FakeBackend::new(Vec::new())).resume(&UserId::local(), id).await
     }
 
-    fn engine(&self, backend: Arc<FakeBackend>) -> Engine {
+    pub(crate) fn engine(&self, backend: Arc<FakeBackend>) -> Engine {
         let Home(folder) = &self.home;
         let (cache, caps) = (folder.path().join("cache"), CallCaps::default());
         let config = ToolboxConfig { cache, registry: None, embedder: None, caps, unusable: Vec::new() };
         let rules = Rules::new(self.rules.clone()).unwrap();
-        let toolbox = Toolbox::new(config, bank(&self.done), Arc::clone(&self.store) as _, rules);
+        let toolbox = Toolbox::new(config, bank(&self.done, &self.described), Arc::clone(&self.store) as _, rules);
         let workspaces = folder.path().join("workspaces");
         let config = EngineConfig { workspaces, session_idle: Duration::from_mins(1) };
-        Engine::new(config, backend, Arc::clone(&self.store) as _, Some(toolbox))
+        Engine::new(config, backend, Arc::clone(&self.store) as _, Some(toolbox)).with_plans(self.plans.clone())
     }
 
     /// Runs a guest that makes these calls one after the other, in a new engine.

@@ -9,6 +9,7 @@ mod guardrails;
 mod lab;
 mod lies;
 mod logs;
+mod plans;
 mod privacy;
 mod replies;
 mod resuming;

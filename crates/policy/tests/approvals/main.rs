@@ -4,11 +4,14 @@
 
 mod approvers;
 mod doubts;
+mod flows;
+mod groups;
 mod remembered;
 mod restrictions;
+mod same_arguments;
 mod waiting;
 
-use coracle_policy::{Approvals, Approver, Call, Doubt, Grant, Policy, Refusal, Rule, Rules, ToolNames};
+use coracle_policy::{Approvals, Approver, Call, Cargo, Doubt, Grant, Policy, Refusal, Rule, Rules, ToolNames};
 use coracle_store::{MemoryStore, Store};
 use coracle_types::{Decision, ExecutionId, ServerName, SessionId, Tool, ToolHints, UserId};
 use serde_json::{Value, json};
@@ -21,6 +24,7 @@ struct Caller {
     user: UserId,
     session: Option<SessionId>,
     execution: ExecutionId,
+    cargo: Cargo,
     doubt: Option<Doubt>,
 }
 
@@ -31,6 +35,7 @@ impl Caller {
             user: UserId::new(user).unwrap(),
             session: session.map(|session| SessionId::new(session).unwrap()),
             execution: ExecutionId::new(execution).unwrap(),
+            cargo: Cargo::default(),
             doubt: None,
         }
     }
@@ -48,6 +53,7 @@ impl Caller {
             tool,
             names: &names,
             arguments,
+            cargo: &self.cargo,
             doubt: self.doubt,
         };
         self.approvals.decide(call, approver).await

@@ -35,9 +35,9 @@ async fn a_user_can_ask_to_be_asked() {
     assert!(matches!(bob.calls(&tool, &Unasked).await, Ok(Grant::Policy(_))), "another user is not affected");
     let other = Tool { name: "show".to_owned(), ..tool.clone() };
     assert!(matches!(ann.calls(&other, &Unasked).await, Ok(Grant::Policy(_))), "nor is another tool");
-    assert!(approvals.forget(&ann.user, &tool.server, &tool.name).await.unwrap());
+    assert!(approvals.forget(&ann.user, &tool.server, &tool.name, None).await.unwrap());
     assert!(matches!(ann.calls(&changed(&tool), &Unasked).await, Ok(Grant::Policy(_))));
-    assert!(!approvals.forget(&ann.user, &tool.server, &tool.name).await.unwrap());
+    assert!(!approvals.forget(&ann.user, &tool.server, &tool.name, None).await.unwrap());
 }
 
 #[tokio::test]

@@ -34,11 +34,15 @@ async fn a_question_says_what_a_person_needs_to_know() {
         description: "Throws everything [31maway.".to_owned(),
         arguments_preview: r#"{"path":"/x"}"#.to_owned(),
         arguments_json: r#"{"path":"/x"}"#.to_owned(),
+        arguments_for_others: r#"{"path":"/x"}"#.to_owned(),
+        origin: None,
         digest: question.digest.clone(),
         hints: destructive("git", "x").hints,
         why: "rule \"git.*\" (coracle.yaml:3)".to_owned(),
         doubt: None,
+        flow: Vec::new(),
         allow_line: r#"policy: { tools: { "git.re\u200bset": allow } }"#.to_owned(),
+        quorum: None,
     };
     assert_eq!(*question, expected);
     approver.answer(question, Answer::Once);

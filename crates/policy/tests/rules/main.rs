@@ -155,6 +155,7 @@ fn without_a_rule_only_destructive_tools_are_asked_about() {
             decision,
             reason: Reason::Default { destructive: decision == Ask },
             allow_line: r#"policy: { tools: { "git.reset": allow } }"#.to_owned(),
+            quorum: None,
         };
         assert_eq!(policy.decide(&tool, &ToolNames::of_wire(&tool)), expected);
     }

@@ -300,7 +300,13 @@ fn code_call(
         "type": "code_interpreter_call", "id": id, "container_id": container, "code": code_of(call),
         "outputs": outputs, "status": if failed { "failed" } else { status.as_str() },
         "execution_id": execution_of(result.and_then(|(_, structured)| structured)),
+        "output_file": output_file(result.and_then(|(_, structured)| structured)),
     })
+}
+
+/// Path of the complete output for code, if the model got only a part of it.
+fn output_file(structured: Option<&Value>) -> Option<&str> {
+    structured?.get("output_file")?.as_str()
 }
 
 /// The ID of the execution that has this result.
@@ -358,7 +364,7 @@ fn shell_output(id: &str, call: &Call, result: &CallResult, structured: Option<&
     let stdout = text("stdout").unwrap_or_else(|| text_of(&result.parts));
     json!({
         "type": "shell_call_output", "id": output_id(id), "call_id": call.id, "max_output_length": null,
-        "status": "completed", "execution_id": execution_of(structured),
+        "status": "completed", "execution_id": execution_of(structured), "output_file": output_file(structured),
         "output": [{"stdout": stdout, "stderr": text("stderr").unwrap_or_default(), "outcome": outcome}],
     })
 }

@@ -1,4 +1,4 @@
-use super::{AnswerError, OpenQuestion, OpenQuestions, PersonsAnswer};
+use super::{AnswerError, Answered, OpenQuestion, OpenQuestions, PersonsAnswer};
 use coracle_accounts::People;
 use coracle_policy::{Approvals, Call, Grant, Policy, Refusal, Spellings, ToolNames};
 use coracle_store::{ApprovalOutcome, MemoryStore, Store};
@@ -54,6 +54,7 @@ impl Place {
                 tool: &tool,
                 names: &names,
                 arguments: &json!({ "hard": true }),
+                cargo: coracle_policy::Cargo::NONE,
                 doubt: None,
             };
             approvals.decide(call, &*approver).await
@@ -82,10 +83,11 @@ async fn a_question_tells_what_its_call_is_part_of() {
     let place = Place::new(Duration::from_hours(1));
     let (run, alone) = (place.call("ann", Some("run-7")), place.call("bob", None));
     let open = place.open("ann", 1).await;
-    assert_eq!(open[0].origin.as_deref(), Some("run-7"));
-    assert_eq!(place.open("bob", 1).await[0].origin, None);
+    assert_eq!(open[0].question.origin.as_deref(), Some("run-7"));
+    assert_eq!(place.open("bob", 1).await[0].question.origin, None);
     let id = open[0].question.id.as_str();
-    let answer = place.questions.answer(&user("ann"), id, PersonsAnswer::Session, "session").await.unwrap();
+    let answered = place.questions.answer(&user("ann"), id, PersonsAnswer::Session, "session").await.unwrap();
+    let Answered::Ended(answer) = answered else { panic!("{answered:?}") };
     assert_eq!((answer.origin.as_deref(), answer.outcome), (Some("run-7"), ApprovalOutcome::Session));
     assert_eq!(run.await.unwrap(), Ok(Grant::Session));
     assert_eq!(

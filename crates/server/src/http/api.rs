@@ -7,6 +7,7 @@ pub(super) mod content;
 mod conversations;
 mod decisions;
 mod executions;
+mod plans;
 mod policy;
 mod providers;
 mod server_changes;
@@ -14,6 +15,7 @@ mod server_sign_ins;
 mod servers;
 mod sessions;
 mod skills;
+mod sources;
 #[cfg(test)]
 mod tests;
 mod tool_calls;
@@ -27,14 +29,14 @@ use super::authentication::{RequiredScope, require};
 use super::local_key;
 use super::problem::{ApiError, Problem};
 use super::rate_limit::{self, RateLimit};
-use crate::agent::AgentOptions;
+use crate::user_models::UserModels;
 use axum::Router;
 use axum::http::{StatusCode, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 use utoipa::OpenApi;
 use utoipa::openapi::security::{
     ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
@@ -79,6 +81,8 @@ fn personal_routes() -> OpenApiRouter<App> {
         .merge(approvals::routes())
         .merge(conversations::routes())
         .merge(decisions::routes())
+        .merge(sources::routes())
+        .merge(plans::routes())
         .merge(policy::routes())
         .merge(providers::routes())
         .merge(server_sign_ins::routes())
@@ -104,7 +108,7 @@ pub fn openapi_document() -> String {
     text
 }
 
-pub(super) fn router(required: RequiredScope, agent: &Arc<AgentOptions>, rate: &RateLimit) -> Router<App> {
+pub(super) fn router(required: RequiredScope, models: &UserModels, rate: &RateLimit) -> Router<App> {
     // Built once: the document is public and may be requested any number of times.
     static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| openapi_document().into());
     let document = || async { ([(header::CONTENT_TYPE, "application/json")], DOCUMENT.clone()) };
@@ -112,7 +116,7 @@ pub(super) fn router(required: RequiredScope, agent: &Arc<AgentOptions>, rate: &
     let (personal, _) = personal_routes().split_for_parts();
     let (open, _) = accounts::open_routes().split_for_parts();
     shared
-        .merge(personal.layer(middleware::from_fn_with_state(Arc::clone(agent), local_key::require)))
+        .merge(personal.layer(middleware::from_fn_with_state(models.clone(), local_key::require)))
         .layer(middleware::from_fn_with_state(rate.clone(), rate_limit::limit_writes))
         .layer(middleware::from_fn_with_state(required, require))
         .merge(open)

@@ -27,6 +27,20 @@ impl FromRequestParts<App> for Operator {
             let message = "changing the settings requires the role admin, and an API key needs the scope admin";
             return Err(ApiError::forbidden("admins_only", message));
         }
+        let Proven(caller) = Proven::from_request_parts(parts, app).await?;
+        Ok(Self(caller))
+    }
+}
+
+/// A caller who is signed in or, on a server without users, has proven to be the person who started it.
+#[derive(Clone, Debug)]
+pub(crate) struct Proven(pub(crate) Identity);
+
+impl FromRequestParts<App> for Proven {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let caller = parts.extensions.get::<Identity>().cloned().ok_or_else(ApiError::not_signed_in)?;
         let is_proven = || {
             parts.extensions.get::<FromLocalBrowser>().is_some()
                 || has_key(app.agent.local_key.as_ref(), &parts.headers)

@@ -22,7 +22,7 @@ use super::authentication::{RequiredScope, require};
 use super::local_key;
 use super::problem::ApiError;
 use super::rate_limit::{self, RateLimit};
-use crate::agent::AgentOptions;
+use crate::user_models::UserModels;
 use axum::Router;
 use axum::body::Body;
 use axum::http::{StatusCode, header};
@@ -32,12 +32,11 @@ use axum::routing::{get, post};
 pub(super) use continuations::Continuations;
 use error::OpenAiError;
 use serde_json::Value;
-use std::sync::Arc;
 
 /// Maximum size of an error that is rewritten.
 const MAX_ERROR_BYTES: usize = 64 << 10;
 
-pub(super) fn router(required: RequiredScope, agent: &Arc<AgentOptions>, rate: &RateLimit) -> Router<App> {
+pub(super) fn router(required: RequiredScope, models: &UserModels, rate: &RateLimit) -> Router<App> {
     Router::new()
         .route("/v1/chat/completions", post(chat::complete))
         .merge(responses::router())
@@ -47,7 +46,7 @@ pub(super) fn router(required: RequiredScope, agent: &Arc<AgentOptions>, rate: &
         .route("/v1/models", get(models::list))
         .route("/v1/models/{*name}", get(models::show))
         .layer(middleware::from_fn_with_state(rate.clone(), rate_limit::limit_all))
-        .layer(middleware::from_fn_with_state(Arc::clone(agent), local_key::require))
+        .layer(middleware::from_fn_with_state(models.clone(), local_key::require))
         .layer(middleware::from_fn_with_state(required, require))
         .route("/v1", axum::routing::any(nothing))
         .route("/v1/{*rest}", axum::routing::any(nothing))

@@ -11,7 +11,8 @@ use coracle_engine::CallLogging;
 use coracle_models::{Call, Part, ToolDefinition};
 use coracle_policy::Approver;
 use coracle_runs::{RunTools, StoreCallLog};
-use coracle_types::ServerName;
+use coracle_store::Place;
+use coracle_types::{Mode, ServerName};
 use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock};
 use serde_json::{Map, Value};
 use std::collections::HashSet;
@@ -41,8 +42,11 @@ pub(crate) static DEFINITIONS: LazyLock<Vec<ToolDefinition>> = LazyLock::new(|| 
 pub struct FrontendTools {
     frontend: Frontend,
     approver: Arc<dyn Approver>,
+    mode: Mode,
     /// The run whose calls are recorded.
     run: Option<RunTools>,
+    /// The conversation, or the run, that gets what code returns.
+    conversation: Option<Place>,
     /// IDs of calls that a parked run has left to this one.
     taken_over: Arc<Mutex<HashSet<String>>>,
     /// Answers for them.
@@ -59,7 +63,9 @@ impl FrontendTools {
         Self {
             frontend,
             approver,
+            mode: Mode::Run,
             run: None,
+            conversation: None,
             taken_over: Arc::default(),
             late: LateAnswers::default(),
             held: None,
@@ -73,6 +79,18 @@ impl FrontendTools {
         let (calls, late) = continued.map(|continued| (continued.calls, continued.late)).unwrap_or_default();
         let taken_over = Arc::new(Mutex::new(calls.into_iter().collect()));
         Self { run: Some(run), taken_over, late: LateAnswers::new(late), ..self }
+    }
+
+    /// Code can use what was read in this conversation before, and is noted in it.
+    #[must_use]
+    pub fn in_conversation(self, conversation: Place) -> Self {
+        Self { conversation: Some(conversation), ..self }
+    }
+
+    /// Makes plans instead of changing anything, in the mode `plan`.
+    #[must_use]
+    pub(crate) fn in_mode(self, mode: Mode) -> Self {
+        Self { mode, ..self }
     }
 
     /// Lets executions wait for a person when their run has ended.
@@ -99,6 +117,10 @@ impl FrontendTools {
         request.events = Some(updates.clone());
         request.cancel = cancel.child_token();
         request.approver = approver;
+        request.conversation = self.conversation.clone().or(request.conversation);
+        if self.mode == Mode::Plan {
+            request.mode = Mode::Plan;
+        }
         if let Some(run) = &self.run {
             let log = StoreCallLog::open(run, &self.frontend.user(), &call.id).await;
             let log = log.map_err(|error| format!("the recorded calls of the run cannot be read: {error}"))?;

@@ -3,10 +3,12 @@
 //! In revisions with `initialize`, the client is sent a request. In the stateless revision, the call is answered with
 //! the question, and continues when the client calls again with the answer (`run.rs`).
 
+use crate::mcp::Frontend;
 use async_trait::async_trait;
 use coracle_policy::{Answer, Approver, Doubt, Question};
 use coracle_types::{ServerName, is_hidden};
 use coracle_upstream::{Question as ReverseQuestion, QuestionKind, Refusal, Reverse};
+use rmcp::ErrorData;
 use rmcp::model::{InputRequest, ProtocolVersion};
 use rmcp::service::{Peer, RequestContext, RoleServer};
 use serde_json::{Map, Value, json};
@@ -101,6 +103,7 @@ impl Approver for ClientRequests {
 pub(crate) struct OfServer {
     pub(crate) client: Arc<ClientRequests>,
     pub(crate) server: ServerName,
+    pub(crate) frontend: Frontend,
 }
 
 #[async_trait]
@@ -110,7 +113,14 @@ impl Reverse for OfServer {
         if kind == QuestionKind::Elicitation {
             attribute(&self.server, &mut params).map_err(Refusal::invalid)?;
         }
-        self.client.put(kind.method(), params).await.map_err(Refusal::unsupported)
+        if kind != QuestionKind::Sampling {
+            return self.client.put(kind.method(), params).await.map_err(Refusal::unsupported);
+        }
+        // A model answers: it sees tokens, and the server gets what they stand for.
+        let withheld = |error: ErrorData| Refusal::invalid(error.message.into_owned());
+        let params = self.frontend.for_model(Ok(params)).await.map_err(withheld)?;
+        let answer = self.client.put(kind.method(), params).await.map_err(Refusal::unsupported)?;
+        self.frontend.restored(answer).await.map_err(withheld)
     }
 }
 
@@ -178,7 +188,17 @@ const NO: (&str, &str) = ("no", "No");
 fn form(question: &Question) -> Value {
     let Question { server, tool, description, arguments_preview, why, doubt, .. } = question;
     let (again, choices): (_, &[(&str, &str)]) = match doubt {
-        None => ("", &[ONCE, ("session", "Yes, for this session"), ("always", "Yes, always"), NO]),
+        None => (
+            "",
+            &[
+                ONCE,
+                ("session", "Yes, for this session"),
+                ("session_same_arguments", "Yes, for this session, with the same arguments only"),
+                ("always", "Yes, always"),
+                ("always_same_arguments", "Yes, always, with the same arguments only"),
+                NO,
+            ],
+        ),
         Some(Doubt::Differs) => ("", &[ONCE, ("session", "Yes, for all calls of this execution"), NO]),
         Some(Doubt::Unanswered | Doubt::AnswerNotKept) => (" again", &[("once", "Yes, call it again"), NO]),
     };
@@ -210,7 +230,9 @@ fn said(answer: &Value) -> Answer {
     match (answer["action"].as_str(), answer["content"]["answer"].as_str()) {
         (Some("accept"), Some("once")) => Answer::Once,
         (Some("accept"), Some("session")) => Answer::Session,
+        (Some("accept"), Some("session_same_arguments")) => Answer::SessionSameArguments,
         (Some("accept"), Some("always")) => Answer::Always,
+        (Some("accept"), Some("always_same_arguments")) => Answer::AlwaysSameArguments,
         _ => Answer::Refuse,
     }
 }
@@ -313,7 +335,12 @@ mod tests {
             hints: ToolHints { destructive: Some(true), ..ToolHints::default() },
         };
         for (doubt, headline, why, answers) in [
-            (None, "call bank.pay?", "marked as destructive", json!(["once", "session", "always", "no"])),
+            (
+                None,
+                "call bank.pay?",
+                "marked as destructive",
+                json!(["once", "session", "session_same_arguments", "always", "always_same_arguments", "no"]),
+            ),
             (Some(Doubt::Unanswered), "call bank.pay again?", "may have happened", json!(["once", "no"])),
             (Some(Doubt::AnswerNotKept), "call bank.pay again?", "too long to keep", json!(["once", "no"])),
             (Some(Doubt::Differs), "call bank.pay?", "it may repeat", json!(["once", "session", "no"])),
@@ -326,6 +353,7 @@ mod tests {
                 tool: &tool,
                 names: &ToolNames::of_wire(&tool),
                 arguments: &json!({}),
+                cargo: coracle_policy::Cargo::NONE,
                 doubt,
             };
             approvals.decide(call, &shows).await.unwrap_err();
@@ -344,6 +372,8 @@ mod tests {
         assert_eq!(accepted("once"), Answer::Once);
         assert_eq!(accepted("session"), Answer::Session);
         assert_eq!(accepted("always"), Answer::Always);
+        assert_eq!(accepted("session_same_arguments"), Answer::SessionSameArguments);
+        assert_eq!(accepted("always_same_arguments"), Answer::AlwaysSameArguments);
         assert_eq!(accepted("no"), Answer::Refuse);
         assert_eq!(accepted("ALWAYS"), Answer::Refuse);
         for other in [

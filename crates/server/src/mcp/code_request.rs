@@ -2,7 +2,7 @@
 
 use super::frontend::Frontend;
 use coracle_engine::{CallLogging, Program, Request};
-use coracle_types::{ExecutionId, Language, Limits, MAX_SECONDS, SessionId};
+use coracle_types::{ExecutionId, Language, Limits, MAX_SECONDS, Mode, SessionId};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::path::Path;
@@ -43,6 +43,12 @@ pub(crate) struct CodeRequest {
     /// default to those of the earlier execution.
     #[serde(default)]
     resume: Option<String>,
+    /// Mode: `run` (the default), or `plan`. In the mode `plan`, tools that only read are called, and everything else that
+    /// the code would do is listed in `plan`: calls with their arguments, and changes of files. Nothing of it is done until
+    /// a person approves the plan.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, pattern = "^(run|plan)$")]
+    mode: Option<Mode>,
 }
 
 impl CodeRequest {
@@ -101,6 +107,7 @@ impl CodeRequest {
             request.limits.memory_mb = memory;
         }
         request.limits = frontend.options.settings.within_guardrails(request.limits);
+        request.mode = self.mode.unwrap_or_default();
         request.description = self.description;
         Ok(request)
     }
@@ -110,6 +117,7 @@ impl CodeRequest {
 pub(crate) fn with_defaults(frontend: &Frontend, language: Language, code: String) -> Request {
     let mut request = Request::new(frontend.user(), language, code);
     request.workspace = frontend.workspace().map(Path::to_owned);
+    request.conversation = Some(frontend.client_place.clone());
     request.limits = frontend.options.settings.limits();
     request
 }

@@ -122,7 +122,7 @@ pub(crate) fn leave_out_resume(schema: &mut Value) {
 
 fn execute_code(profile: Profile) -> Definition {
     let defaults = Limits::default();
-    let input = object(
+    let mut input = object(
         &json!({
             "code": typed("string"),
             "language": { "enum": ["python", "typescript", "bash"], "default": "python" },
@@ -135,6 +135,12 @@ fn execute_code(profile: Profile) -> Definition {
         }),
         &[],
     );
+    if profile == Profile::Full {
+        input["properties"]["mode"] = json!({
+            "enum": ["run", "plan"], "default": "run",
+            "description": "plan: makes reads only, and lists all other effects for approval",
+        });
+    }
     let output = match profile {
         Profile::Full => json!({
             "type": "object",
@@ -157,6 +163,7 @@ fn execute_code(profile: Profile) -> Definition {
                 "output_file": { "type": ["string", "null"] },
                 "calls": { "type": "array", "items": typed("object") },
                 "artifacts": { "type": "array", "items": typed("object") },
+                "plan": typed("object"),
                 "limits": typed("object"),
             },
             "required": ["execution_id", "success"],
@@ -195,6 +202,19 @@ fn all(profile: Profile) -> Vec<Definition> {
             &json!({ "exit_code": typed("integer"), "stdout": typed("string"), "stderr": typed("string") }),
             &["exit_code", "stdout", "stderr"],
         )),
+        effect: Effect::Anything,
+    });
+    all.push(Definition {
+        name: "run_plan",
+        description: "Run a plan that execute_code made with mode=plan. The user is shown its effects and has to approve.",
+        input: object(
+            &json!({
+                "plan_id": typed("string"),
+                "effects": { "type": "array", "items": typed("integer"), "description": "numbers; default: all" },
+            }),
+            &["plan_id"],
+        ),
+        output: None,
         effect: Effect::Anything,
     });
     all.push(reads("get_version", "Get the version of Coracle.", &json!({}), &[]));

@@ -6,16 +6,24 @@ use crate::agent_runtime::AgentRuntime;
 use crate::identity::Identity;
 use crate::metrics::Metrics;
 use crate::profile::Profile;
+use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use coracle_config::Settings;
 use coracle_engine::{Engine, Inventory, Listing, Output, Request, Toolbox};
+use coracle_store::Place;
 use coracle_types::{Execution, UserId};
 use rmcp::ErrorData;
 use rmcp::model::Extensions;
+use sha2::{Digest as _, Sha256};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use tokio_util::sync::CancellationToken;
+
+/// The header with the session of the protocol.
+const SESSION: &str = "mcp-session-id";
+/// The number of bytes of its digest that name the client. The session itself is not stored.
+const DIGEST_BYTES: usize = 16;
 
 /// Options of a [`Frontend`].
 #[derive(Clone, Debug, Default)]
@@ -43,6 +51,8 @@ pub struct Frontend {
     pub(crate) metrics: Arc<Metrics>,
     /// Cancelled when the client on stdio has disconnected. Over HTTP, each request has its own token.
     pub(crate) gone: Option<CancellationToken>,
+    /// The client that a request came from: what it got before may be in what it sends.
+    pub(crate) client_place: Place,
     /// The agent, once it was started.
     pub(crate) agent: Arc<OnceLock<AgentRuntime>>,
     /// Owner of everything that this front end does: the local user, unless [`Self::of`] selects another.
@@ -66,6 +76,7 @@ impl Frontend {
             headed: Headed::default(),
             metrics: Arc::default(),
             gone: None,
+            client_place: Place::client("api"),
             agent: Arc::default(),
             user: UserId::local(),
         })
@@ -79,7 +90,7 @@ impl Frontend {
     pub(crate) fn of(&self, extensions: &Extensions) -> Result<Self, ErrorData> {
         let Some(request) = extensions.get::<Parts>() else { return Ok(self.clone()) };
         match request.extensions.get::<Identity>() {
-            Some(caller) => Ok(self.of_user(&caller.user)),
+            Some(caller) => Ok(Self { client_place: client_place(&request.headers), ..self.of_user(&caller.user) }),
             None => Err(ErrorData::invalid_request("authentication required", None)),
         }
     }
@@ -144,6 +155,20 @@ impl Frontend {
     /// Number of running executions.
     pub(crate) fn under_way(&self) -> i64 {
         self.metrics.under_way()
+    }
+}
+
+/// A client that has just connected, and has got nothing yet.
+pub fn new_client() -> Place {
+    // Without random numbers, it counts as the same as others. No sandbox starts then either.
+    Place::client(&format!("{:016x}", getrandom::u64().unwrap_or_default()))
+}
+
+/// The client of an MCP request over HTTP. All clients without a session of the protocol count as one.
+fn client_place(headers: &HeaderMap) -> Place {
+    match headers.get(SESSION) {
+        Some(session) => Place::client(&hex::encode(&Sha256::digest(session.as_bytes())[..DIGEST_BYTES])),
+        None => Place::client("mcp"),
     }
 }
 

@@ -3,12 +3,15 @@
 use super::{arguments, refusal, structured};
 use crate::mcp::Frontend;
 use coracle_engine::tokenize_message;
-use coracle_privacy::{PrivacyError, UserVault};
+use coracle_privacy::{Item, PrivacyError, UserVault};
+use coracle_upstream::QuestionKind;
 use rmcp::ErrorData;
-use rmcp::model::{CallToolRequestParams, CallToolResponse, CallToolResult, GetPromptResponse, ReadResourceResponse};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, GetPromptResponse, ReadResourceResponse, Tool,
+};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 /// Maximum length of a text that is sanitized or restored, in bytes.
@@ -94,6 +97,36 @@ impl Frontend {
         Some(text)
     }
 
+    /// Replaces personal data in what definitions of tools say. Names and schemas stay as they are.
+    pub(super) async fn definitions_for_model(&self, tools: Vec<Tool>) -> Result<Vec<Tool>, ErrorData> {
+        let Some(vault) = self.vault().await? else { return Ok(tools) };
+        let mut definitions = serde_json::to_value(tools).map_err(|_| nothing())?;
+        let mut texts = Vec::new();
+        add_words(&mut definitions, &mut texts);
+        vault.tokenize(&mut texts).await.map_err(|error| withheld(&error))?;
+        serde_json::from_value(definitions).map_err(|_| nothing())
+    }
+
+    /// Replaces personal data in those questions of a server that a model answers.
+    pub(super) async fn questions_for_model(&self, answer: &mut Value) -> Result<(), ErrorData> {
+        let requests = answer.get_mut("inputRequests").and_then(Value::as_object_mut);
+        for request in requests.into_iter().flat_map(Map::values_mut) {
+            let is_for_model = request["method"] == QuestionKind::Sampling.method();
+            if let Some(params) = request.get_mut("params").filter(|_| is_for_model) {
+                *params = self.for_model(Ok(params.take())).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Restores tokens in what a client sends to a server.
+    pub(super) async fn restored(&self, mut value: Value) -> Result<Value, ErrorData> {
+        if let Some(vault) = self.vault().await? {
+            vault.restore_json(&mut value).await.map_err(|error| withheld(&error))?;
+        }
+        Ok(value)
+    }
+
     /// Restores tokens in what names a file or a resource.
     pub(super) async fn restored_name(&self, mut name: String) -> Result<String, ErrorData> {
         if let Some(vault) = self.vault().await? {
@@ -148,6 +181,22 @@ fn bounded(Text { text }: Text) -> Result<String, String> {
         return Err(format!("the text is {} bytes long: at most {MAX_TEXT} are taken", text.len()));
     }
     Ok(text)
+}
+
+/// Adds the texts of definitions that a model reads.
+fn add_words<'a>(definition: &'a mut Value, texts: &mut Vec<Item<'a>>) {
+    match definition {
+        Value::Object(members) => {
+            for (name, member) in members {
+                match (name.as_str(), member) {
+                    ("title" | "description", Value::String(text)) => texts.push(Item::Text(text)),
+                    (_, member) => add_words(member, texts),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| add_words(item, texts)),
+        _ => {}
+    }
 }
 
 async fn tokenized<T: Serialize + DeserializeOwned>(vault: &UserVault, message: T) -> Result<T, ErrorData> {

@@ -183,6 +183,7 @@ mod tests {
                 bytes_out: 3,
                 start_ms: None,
                 replayed: false,
+                planned: false,
             };
             message(&Event::CallEnded { number: 1, call }).unwrap()
         };

@@ -1,7 +1,7 @@
 //! Renders an execution for a model: within a token budget, without the code, and with one line per call.
 
 use super::budget::{self, Budget};
-use super::{shape, token_count};
+use super::{plans, shape, token_count};
 use crate::mcp::Frontend;
 use crate::profile::Profile;
 use base64::Engine as _;
@@ -98,6 +98,9 @@ fn fit(frontend: &Frontend, mut execution: Execution, output: &Output) -> Fitted
             let _ = write!(texts, "--- {name}\n{text}\n");
             *text = short;
         }
+    }
+    if let Some(plan) = &mut execution.plan {
+        plans::fit(plan, budget.result());
     }
     let keep = |name: &str, bytes: &[u8]| {
         let (workspace, limits) = (frontend.workspace(), frontend.options.settings.limits());
@@ -207,6 +210,7 @@ fn compact(fitted: Fitted) -> Value {
     add("calls", call_lines(&execution.calls).into());
     add("artifacts", execution.artifacts.into_iter().map(|artifact| Value::from(artifact.uri)).collect());
     add("warnings", execution.warnings.into());
+    add("plan", json!(execution.plan));
     fields.insert("success".to_owned(), Value::from(execution.success));
     Value::Object(fields)
 }
@@ -248,6 +252,7 @@ fn text(fitted: &Fitted) -> String {
     for artifact in &execution.artifacts {
         parts.push(format!("artifact: {} ({}, {} bytes)", artifact.path, artifact.mime, artifact.bytes));
     }
+    parts.extend(execution.plan.as_ref().map(plans::text));
     parts.extend(execution.warnings.iter().map(|warning| format!("warning: {warning}")));
     if parts.is_empty() { "done, without output".to_owned() } else { parts.join("\n") }
 }

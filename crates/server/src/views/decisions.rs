@@ -16,6 +16,8 @@ pub struct DecisionView {
     /// Decision: `allow`, `deny` or `ask`
     #[schema(value_type = String)]
     pub decision: Decision,
+    /// Digest of the arguments that the decision applies to; null if it applies to all calls of the tool
+    pub arguments: Option<String>,
     /// Time of the decision
     #[schema(value_type = String, format = DateTime)]
     pub decided_at: Timestamp,
@@ -23,7 +25,7 @@ pub struct DecisionView {
 
 impl From<ToolDecision> for DecisionView {
     fn from(decision: ToolDecision) -> Self {
-        let ToolDecision { server, tool, decision, decided_at, .. } = decision;
-        Self { server, tool, decision, decided_at: decided_at.into() }
+        let ToolDecision { server, tool, decision, arguments, decided_at, .. } = decision;
+        Self { server, tool, decision, arguments, decided_at: decided_at.into() }
     }
 }

@@ -1,3 +1,4 @@
+use super::LabelView;
 use coracle_engine::Toolbox;
 use coracle_types::{ServerName, UserId};
 use coracle_upstream::{ServerInfo, ServerState, ToolWarning, UpstreamError};
@@ -24,6 +25,9 @@ pub struct ServerTestView {
     /// Name and version that the server reports
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
+    /// Labels of the server
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<LabelView>,
     /// Warnings about tools and policy rules
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,

@@ -1,6 +1,7 @@
 use crate::timestamp::Timestamp;
 use coracle_config::McpServer;
-use coracle_types::Scope;
+use coracle_policy::Labels;
+use coracle_types::{Scope, ServerLabel};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -39,12 +40,34 @@ pub struct ServerView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub listed_at: Option<Timestamp>,
+    /// Labels of the server
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<LabelView>,
     /// Reason why the server cannot be used or started
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
     /// Fix for the problem
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+}
+
+/// Label of a server
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = ServerLabel)]
+pub struct LabelView {
+    /// Label: `private`, `untrusted` or `exfil`
+    #[schema(value_type = String)]
+    pub label: ServerLabel,
+    /// Source of a guessed label; null if the label is configured
+    pub guessed_from: Option<String>,
+}
+
+impl LabelView {
+    /// The labels of a server, in order.
+    pub fn all(labels: &Labels) -> Vec<Self> {
+        let reasons = labels.reasons().into_iter();
+        reasons.map(|(label, reason)| Self { label, guessed_from: reason.map(str::to_owned) }).collect()
+    }
 }
 
 /// The state of a server.

@@ -3,8 +3,9 @@
 use async_trait::async_trait;
 use coracle_accounts::{KeyMaker, People, user_name};
 use coracle_config::{Oidc, Settings};
-use coracle_engine::{CallCaps, Engine, EngineConfig, Toolbox, ToolboxConfig};
-use coracle_policy::{Rule, Rules};
+use coracle_engine::{CallCaps, Engine, EngineConfig, Privacy, PrivacyModes, Toolbox, ToolboxConfig};
+use coracle_policy::{ApproverLine, ApproverRule, ApproverRules, Groups, Rule, Rules};
+use coracle_privacy::{Detector, Vaults};
 use coracle_sandbox::{Backend, Sandbox, SandboxError, Spec};
 use coracle_server::{AuthOptions, Frontend, FrontendOptions, HttpOptions, Profile, serve_http};
 use coracle_store::{KeyScope, MemoryStore, Role, Store, User};
@@ -99,6 +100,9 @@ impl Lab {
         let toolbox =
             (!servers.is_empty()).then(|| toolbox(servers, &settings, folder.path().join("cache"), Arc::clone(&store)));
         let engine = Engine::new(config, Arc::new(NoSandbox), Arc::clone(&store), toolbox);
+        let vaults = Vaults::new(Arc::clone(&store), Detector::default(), None);
+        let modes = PrivacyModes { general: settings.privacy.mode, ..PrivacyModes::default() };
+        engine.protect(Privacy::new(Arc::new(vaults), modes));
         let options = FrontendOptions { profile: Profile::Full, settings, ..FrontendOptions::default() };
         let frontend = Frontend::new(engine, options).unwrap();
         let mut auth = AuthOptions {
@@ -230,7 +234,13 @@ fn toolbox(servers: Vec<ServerSpec>, settings: &Settings, cache: PathBuf, store:
         decision: *decision,
         origin: "test".to_owned(),
     };
-    let rules = Rules::new(settings.policy.tools.iter().map(rule).collect()).unwrap();
+    let approvers = settings.policy.approvers.iter().map(|(pattern, approvers)| ApproverLine {
+        pattern: pattern.clone(),
+        rule: ApproverRule { groups: approvers.groups.clone(), count: approvers.count },
+        origin: "test".to_owned(),
+    });
+    let approvers = ApproverRules::new(approvers.collect(), Groups::new(&settings.policy.groups).unwrap()).unwrap();
+    let rules = Rules::new(settings.policy.tools.iter().map(rule).collect()).unwrap().with_approvers(approvers);
     let broken = (ServerName::new("broken").unwrap(), "its command is missing; add a command".to_owned());
     let config =
         ToolboxConfig { cache, registry: None, embedder: None, caps: CallCaps::default(), unusable: vec![broken] };

@@ -7,6 +7,7 @@ mod accounts;
 mod approvals;
 mod browsers;
 mod cors;
+mod groups;
 mod keys;
 mod lab;
 mod local_browser;

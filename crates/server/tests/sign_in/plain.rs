@@ -1,10 +1,10 @@
 //! A server with tools, behind a server with users.
 
 use crate::lab::Lab;
-use coracle_config::{McpServer, Settings};
+use coracle_config::{Approvers, McpServer, Settings};
 use coracle_server::AuthOptions;
 use coracle_store::{KeyScope, Role};
-use coracle_types::{Decision, Scope, Secret, ServerName, ServerSpec, Transport};
+use coracle_types::{Decision, PrivacyMode, Scope, Secret, ServerName, ServerSpec, Transport};
 use reqwest::{RequestBuilder, Response};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -37,7 +37,7 @@ fn spec(name: &str, scope: Scope, folder: &Path) -> ServerSpec {
 /// Starts with the admin `ann` and the user `bob`, and the servers `plain` (one for each user) and `common` (shared).
 /// Questions are open for this many seconds.
 pub(crate) async fn lab(approval_seconds: u64) -> Lab {
-    let lab = start(approval_seconds, |_| {}).await;
+    let lab = start(approval_seconds, |_| {}, |_| {}).await;
     for (name, role) in [("ann", Role::Admin), ("bob", Role::User)] {
         lab.add(name, role).await;
     }
@@ -46,11 +46,44 @@ pub(crate) async fn lab(approval_seconds: u64) -> Lab {
 
 /// Starts without users.
 pub(crate) async fn alone() -> Lab {
-    start(600, |auth| auth.required = false).await
+    start(600, |_| {}, |auth| auth.required = false).await
 }
 
-async fn start(approval_seconds: u64, change: impl FnOnce(&mut AuthOptions)) -> Lab {
+/// The group `finance` is kim, lee and bob, and `locals` is the local user. One member of `finance` has to approve
+/// `common.wipe`, and two `plain.wipe`; a member of `locals` has to approve `plain.note`.
+fn with_groups(settings: &mut Settings) {
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    settings.policy.groups.insert("finance".to_owned(), names(&["kim", "lee", "bob"]));
+    settings.policy.groups.insert("locals".to_owned(), names(&["local"]));
+    for (pattern, group, count) in
+        [("common.wipe", "finance", 1), ("plain.wipe", "finance", 2), ("plain.note", "locals", 1)]
+    {
+        let approvers = Approvers { groups: names(&[group]), count };
+        settings.policy.approvers.insert(pattern.to_owned(), approvers);
+    }
+}
+
+/// Starts with the admin `ann`, who is in no group, the users `bob`, `kim` and `lee`, and groups that approve calls.
+pub(crate) async fn groups(approval_seconds: u64, privacy: PrivacyMode) -> Lab {
+    let set = |settings: &mut Settings| {
+        settings.privacy.mode = privacy;
+        with_groups(settings);
+    };
+    let lab = start(approval_seconds, set, |_| {}).await;
+    for (name, role) in [("ann", Role::Admin), ("bob", Role::User), ("kim", Role::User), ("lee", Role::User)] {
+        lab.add(name, role).await;
+    }
+    lab
+}
+
+/// Starts without users, and with groups.
+pub(crate) async fn alone_with_groups() -> Lab {
+    start(600, with_groups, |auth| auth.required = false).await
+}
+
+async fn start(approval_seconds: u64, set: impl FnOnce(&mut Settings), change: impl FnOnce(&mut AuthOptions)) -> Lab {
     let mut settings = Settings::default();
+    set(&mut settings);
     settings.policy.approval_seconds = approval_seconds;
     settings.policy.tools.insert("plain.fail".to_owned(), Decision::Deny);
     let entry: McpServer = serde_json::from_value(json!({"command": "/usr/bin/python3"})).unwrap();
@@ -85,7 +118,12 @@ pub(crate) async fn answer(response: Response) -> (u16, Value) {
 
 /// Begins a call of the tool that needs approval.
 pub(crate) fn wipe(lab: &Lab, key: &str, what: &str) -> JoinHandle<(u16, Value)> {
-    let request = lab.post("/api/tools/plain/wipe/call").bearer_auth(key);
+    wipe_of(lab, "plain", key, what)
+}
+
+/// Begins a call of the tool of this server.
+pub(crate) fn wipe_of(lab: &Lab, server: &str, key: &str, what: &str) -> JoinHandle<(u16, Value)> {
+    let request = lab.post(&format!("/api/tools/{server}/wipe/call")).bearer_auth(key);
     begin(request.json(&json!({ "arguments": { "what": what } })))
 }
 

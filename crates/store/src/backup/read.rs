@@ -45,31 +45,35 @@ pub struct Restored {
 /// Restores a data folder from a file. `workspaces` may be elsewhere. Existing data is moved aside if `force` is set,
 /// and otherwise the restore fails.
 pub async fn restore(home: &Home, workspaces: &Path, from: &Path, force: bool) -> Result<Restored, BackupError> {
-    restore_with_key(home, workspaces, from, None, force).await
+    restore_with_key(home, workspaces, from, None, &KeySource::File, force).await
 }
 
 /// Like [`restore`], with the file of the master key, which was kept separately from the backup. It decrypts the sealed
-/// files, and becomes the key of the data folder. Without it, an existing key is tried.
+/// files, and becomes the key of the data folder. Without it, the key of the data folder is tried, which `source` names.
 pub async fn restore_with_key(
     home: &Home,
     workspaces: &Path,
     from: &Path,
     key: Option<&Path>,
+    source: &KeySource,
     force: bool,
 ) -> Result<Restored, BackupError> {
     let (place, elsewhere, archive) = (home.clone(), workspaces.to_owned(), from.to_owned());
     let key = match key {
-        None => MasterKey::read(&home.master_key()).ok().flatten().map(|found| (found, home.master_key())),
+        None => {
+            let file = matches!(source, KeySource::File).then(|| home.master_key());
+            MasterKey::find_async(source, home).await.ok().flatten().map(|found| (found, file))
+        }
         Some(path) => {
             let found = MasterKey::read(path).map_err(StoreError::from)?;
             let found = found.ok_or_else(|| BackupError::file(path, "there is no such file"))?;
-            Some((found, path.to_owned()))
+            Some((found, Some(path.to_owned())))
         }
     };
     let read = tokio::task::spawn_blocking(move || Restore::run(&place, &elsewhere, &archive, key, force)).await;
     let restored = read.map_err(|error| BackupError::file(from, error))??;
     // Migrates the schema.
-    SqliteStore::open(home, KeySource::File).await?.close().await;
+    SqliteStore::open(home, source.clone()).await?.close().await;
     Ok(restored)
 }
 
@@ -98,7 +102,7 @@ impl<'a> Restore<'a> {
         home: &Home,
         workspaces: &Path,
         archive: &'a Path,
-        key: Option<(MasterKey, PathBuf)>,
+        key: Option<(MasterKey, Option<PathBuf>)>,
         force: bool,
     ) -> Result<Restored, BackupError> {
         let root = home.root();
@@ -252,8 +256,8 @@ impl<'a> Restore<'a> {
 }
 
 /// Decrypts sealed files and moves them to their places. Files that cannot be decrypted stay, and are returned. If the
-/// key decrypts any, it is stored beside them.
-fn unseal(staging: &Path, key: Option<(MasterKey, PathBuf)>) -> Result<Vec<String>, BackupError> {
+/// key decrypts any and comes from a file, it is stored beside them.
+fn unseal(staging: &Path, key: Option<(MasterKey, Option<PathBuf>)>) -> Result<Vec<String>, BackupError> {
     let root = staging.join(SEALED);
     let (mut left, mut folders, mut opened_any) = (Vec::new(), vec![PathBuf::new()], false);
     while let Some(folder) = folders.pop() {
@@ -286,7 +290,7 @@ fn unseal(staging: &Path, key: Option<(MasterKey, PathBuf)>) -> Result<Vec<Strin
     if left.is_empty() && root.exists() {
         fs::remove_dir_all(&root).map_err(|error| BackupError::file(&root, error))?;
     }
-    if let Some((_, from)) = key.filter(|_| opened_any)
+    if let Some((_, Some(from))) = key.filter(|_| opened_any)
         && !staging.join(KEY).exists()
     {
         let copied = fs::read(&from).and_then(|text| crate::home::place(staging, &staging.join(KEY), &text));

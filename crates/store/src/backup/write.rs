@@ -6,7 +6,7 @@ use super::{
 };
 use crate::key::MasterKey;
 use crate::moment::to_millis;
-use crate::{Home, KeySource, SqliteStore, StoreError, seal};
+use crate::{Home, SqliteStore, seal};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, SeekFrom, Stat};
 use rustix::io::Errno;
 use serde::Serialize;
@@ -17,6 +17,7 @@ use std::io::{self, BufWriter, Read, Seek, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::SystemTime;
 use tar::{Builder, EntryType, Header};
 use zeroize::Zeroizing;
@@ -62,9 +63,11 @@ pub async fn backup(
     let database = snapshot.path().join("coracle.db");
     let schema = store.snapshot(&database).await?;
     let (home, workspaces, to) = (home.clone(), workspaces.to_owned(), to.to_owned());
+    // With the key, nothing is encrypted, even if there is no key yet.
+    let key = if with_key { None } else { Some(store.master_key().await.map_err(|error| error.to_string())) };
     let written = tokio::task::spawn_blocking(move || {
         let _snapshot = snapshot;
-        Archive::write(&home, &workspaces, &database, schema, &to, with_key, force)
+        Archive::write(&home, &workspaces, &database, schema, &to, key, force)
     });
     written.await.map_err(|error| BackupError::file("the archive", error))?
 }
@@ -81,7 +84,7 @@ pub(super) struct Archive<W: Write> {
 /// How files are encrypted.
 struct Sealing {
     /// The key, or why there is none.
-    key: Result<MasterKey, String>,
+    key: Result<Arc<MasterKey>, String>,
     /// Whether the current file is to be encrypted.
     now: bool,
 }
@@ -93,7 +96,7 @@ impl Archive<BufWriter<File>> {
         database: &Path,
         schema: i64,
         to: &Path,
-        with_key: bool,
+        key: Option<Result<Arc<MasterKey>, String>>,
         force: bool,
     ) -> Result<BackedUp, BackupError> {
         let failed = |error: io::Error| BackupError::file(to, error);
@@ -116,16 +119,11 @@ impl Archive<BufWriter<File>> {
             made_at: to_millis(SystemTime::now()),
             database_bytes,
             database_sha256,
-            with_key: with_key && home.master_key().is_file(),
+            with_key: key.is_none() && home.master_key().is_file(),
         };
         archive.json(MANIFEST, &manifest).map_err(failed)?;
         archive.plain(Path::new(DATABASE), database).map_err(failed)?;
-        // With the key, nothing is encrypted, even if there is no key yet.
-        if !with_key {
-            let found = MasterKey::find(&KeySource::File, home).map_err(StoreError::from);
-            let key = found.and_then(|found| found.map_or_else(|| MasterKey::make(home), Ok));
-            archive.sealing = Some(Sealing { key: key.map_err(|error| error.to_string()), now: false });
-        }
+        archive.sealing = key.map(|key| Sealing { key, now: false });
         if manifest.with_key {
             archive.plain(Path::new(KEY), &home.master_key()).map_err(failed)?;
         }

@@ -98,6 +98,7 @@ impl Accounts for MemoryStore {
             || state.approvals.contains_key(id)
             || state.secrets.keys().any(|(whose, _)| *whose == owner)
             || state.vaults.contains_key(id)
+            || state.plans.get(id).is_some_and(|plans| !plans.is_empty())
             || state.artifacts.get(id).is_some_and(|shelves| !shelves.is_empty());
         let in_log = self.log().get(id).is_some_and(|sessions| !sessions.is_empty());
         Ok(in_state || in_log || self.all_runs().get(id).is_some_and(|runs| !runs.is_empty()))
@@ -141,6 +142,18 @@ impl Accounts for MemoryStore {
                 record.user = to.clone();
             }
             state.approvals.insert(to.clone(), approvals);
+        }
+        rekey(&mut state.provenance, |user| user == from, |user| *user = to.clone());
+        if let Some(mut plans) = state.plans.remove(from) {
+            for record in &mut plans {
+                record.user = to.clone();
+            }
+            state.plans.insert(to.clone(), plans);
+        }
+        for record in state.approvals.values_mut().flatten() {
+            if record.caller.as_ref() == Some(from) {
+                record.caller = Some(to.clone());
+            }
         }
         rekey(&mut state.tokens, |user| user == from, |user| *user = to.clone());
         rekey(&mut state.artifacts, |user| user == from, |user| *user = to.clone());

@@ -380,6 +380,7 @@ const RENAMES: &[&str] = &[
     "UPDATE api_keys SET user_id = ?2 WHERE user_id = ?1",
     "UPDATE approvals SET user_id = ?2 WHERE user_id = ?1",
     "UPDATE decisions SET user_id = ?2 WHERE user_id = ?1",
+    "UPDATE approvals SET caller = ?2 WHERE caller = ?1",
     "UPDATE executions SET user_id = ?2 WHERE user_id = ?1",
     "UPDATE sessions SET user_id = ?2 WHERE user_id = ?1",
     "UPDATE tasks SET user_id = ?2 WHERE user_id = ?1",
@@ -391,8 +392,15 @@ const RENAMES: &[&str] = &[
     "UPDATE items SET user_id = ?2 WHERE user_id = ?1",
     "UPDATE steps SET user_id = ?2 WHERE user_id = ?1",
     "UPDATE run_calls SET user_id = ?2 WHERE user_id = ?1",
+    "DELETE FROM sources WHERE user_id = ?2 AND user_id <> ?1",
+    "UPDATE sources SET user_id = ?2 WHERE user_id = ?1",
+    "DELETE FROM value_sources WHERE user_id = ?2 AND user_id <> ?1",
+    "UPDATE value_sources SET user_id = ?2 WHERE user_id = ?1",
+    "DELETE FROM flow_approvals WHERE user_id = ?2 AND user_id <> ?1",
+    "UPDATE flow_approvals SET user_id = ?2 WHERE user_id = ?1",
     "DELETE FROM token_use WHERE user_id = ?2 AND user_id <> ?1",
     "UPDATE token_use SET user_id = ?2 WHERE user_id = ?1",
+    "UPDATE plans SET user_id = ?2 WHERE user_id = ?1",
 ];
 
 /// Every table with an owner, except the secrets, which are encrypted for it.
@@ -412,6 +420,7 @@ async fn has_data(connection: &mut SqliteConnection, id: &UserId) -> Result<bool
              OR EXISTS (SELECT 1 FROM conversations WHERE user_id = ?1)
              OR EXISTS (SELECT 1 FROM runs WHERE user_id = ?1)
              OR EXISTS (SELECT 1 FROM approvals WHERE user_id = ?1)
+             OR EXISTS (SELECT 1 FROM plans WHERE user_id = ?1)
              OR EXISTS (SELECT 1 FROM secrets WHERE owner = ?2)",
     );
     found.bind(id.as_str()).bind(Owner::User(id.clone()).to_string()).fetch_one(connection).await

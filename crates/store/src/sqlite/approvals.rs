@@ -9,15 +9,29 @@ use async_trait::async_trait;
 use coracle_types::{ExecutionId, ServerName, SessionId, UserId};
 use sqlx::Connection as _;
 
-type Row =
-    (String, String, String, String, String, Option<String>, String, Option<String>, i64, i64, String, Option<String>);
+/// In the order of `select!`.
+type Row = (
+    String,
+    Option<String>,
+    String,
+    String,
+    String,
+    String,
+    Option<String>,
+    String,
+    Option<String>,
+    i64,
+    i64,
+    String,
+    Option<String>,
+);
 
 /// The beginning of statements that select approvals.
 macro_rules! select {
     ($rest:literal) => {
         concat!(
-            "SELECT approval_id, server, tool, arguments, reason, session_id, execution_id, origin, asked_at, ended_at, ",
-            "outcome, answered_by FROM approvals WHERE user_id = ?1 ",
+            "SELECT approval_id, caller, server, tool, arguments, reason, session_id, execution_id, origin, asked_at, ",
+            "ended_at, outcome, answered_by FROM approvals WHERE user_id = ?1 ",
             $rest
         )
     };
@@ -32,8 +46,8 @@ impl ApprovalLog for SqliteStore {
         let mut transaction = writer.begin_with("BEGIN IMMEDIATE").await.map_err(&failed)?;
         let added = sqlx::query(
             "INSERT OR REPLACE INTO approvals (user_id, approval_id, server, tool, arguments, reason, session_id,
-                 execution_id, origin, asked_at, ended_at, outcome, answered_by)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+                 execution_id, origin, asked_at, ended_at, outcome, answered_by, caller)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
         )
         .bind(record.user.as_str())
         .bind(&record.id)
@@ -47,7 +61,8 @@ impl ApprovalLog for SqliteStore {
         .bind(to_millis(record.asked_at))
         .bind(to_millis(record.ended_at))
         .bind(record.outcome.as_str())
-        .bind(&record.answered_by);
+        .bind(&record.answered_by)
+        .bind(record.caller.as_ref().map(UserId::as_str));
         added.execute(&mut *transaction).await.map_err(&failed)?;
         let pruned = sqlx::query(
             "DELETE FROM approvals WHERE user_id = ?1 AND (ended_at, approval_id) < (
@@ -91,11 +106,13 @@ impl ApprovalLog for SqliteStore {
 }
 
 fn record(user: &UserId, row: Row) -> Result<ApprovalRecord, StoreError> {
-    let (id, server, tool, arguments, reason, session, execution, origin, asked_at, ended_at, outcome, by) = row;
+    let (id, caller, server, tool, arguments, reason, session, execution, origin, asked_at, ended_at, outcome, by) =
+        row;
     let what = format!("approval {id:?}");
     let known = ApprovalOutcome::ALL.into_iter().find(|known| known.as_str() == outcome);
     Ok(ApprovalRecord {
         user: user.clone(),
+        caller: caller.map(UserId::new).transpose().map_err(|error| damaged(&what, error))?,
         server: ServerName::new(server).map_err(|error| damaged(&what, error))?,
         session: session.map(SessionId::new).transpose().map_err(|error| damaged(&what, error))?,
         execution_id: ExecutionId::new(execution).map_err(|error| damaged(&what, error))?,

@@ -25,7 +25,7 @@ impl SqliteStore {
         }
         // Tasks, checkpoints, versions, items and steps are deleted with what they belong to.
         for statement in [
-            "DELETE FROM approvals WHERE user_id = ?1",
+            "DELETE FROM approvals WHERE user_id = ?1 OR caller = ?1",
             "DELETE FROM decisions WHERE user_id = ?1",
             "DELETE FROM executions WHERE user_id = ?1",
             "DELETE FROM sessions WHERE user_id = ?1",
@@ -34,6 +34,10 @@ impl SqliteStore {
             "DELETE FROM conversations WHERE user_id = ?1",
             "DELETE FROM token_use WHERE user_id = ?1",
             "DELETE FROM vault_values WHERE user_id = ?1",
+            "DELETE FROM sources WHERE user_id = ?1",
+            "DELETE FROM value_sources WHERE user_id = ?1",
+            "DELETE FROM flow_approvals WHERE user_id = ?1",
+            "DELETE FROM plans WHERE user_id = ?1",
         ] {
             sqlx::query(statement).bind(user.as_str()).execute(&mut *connection).await.map_err(&failed)?;
         }

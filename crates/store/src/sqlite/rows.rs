@@ -7,7 +7,7 @@ use crate::{
     bounds, sign_in_secret,
 };
 use async_trait::async_trait;
-use coracle_types::{Decision, ExecutionId, Secret, ServerName, UserId};
+use coracle_types::{ExecutionId, Secret, ServerName, UserId};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use sqlx::Connection as _;
@@ -18,7 +18,6 @@ use std::sync::atomic::Ordering;
 /// Old executions are deleted once per this number of new ones.
 const PRUNED_EACH: usize = 32;
 
-type DecisionRow = (String, String, String, String, i64);
 type ExecutionRow = (String, Option<String>, i64, String, Vec<u8>, String, String);
 
 #[async_trait]
@@ -110,23 +109,7 @@ impl Store for SqliteStore {
     }
 
     async fn remember(&self, user: &UserId, decision: &ToolDecision) -> Result<(), StoreError> {
-        bounds::decision(decision)?;
-        let written = sqlx::query(
-            "INSERT INTO decisions (user_id, server, tool, definition, decision, decided_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-             ON CONFLICT (user_id, server, tool) DO UPDATE
-             SET definition = excluded.definition, decision = excluded.decision, decided_at = excluded.decided_at",
-        )
-        .bind(user.as_str())
-        .bind(decision.server.as_str())
-        .bind(&decision.tool)
-        .bind(&decision.definition)
-        .bind(word(decision.decision))
-        .bind(to_millis(decision.decided_at))
-        .execute(&mut *self.writer().await?)
-        .await;
-        written.map_err(self.failed("keep a decision"))?;
-        Ok(())
+        self.put_decision(user, decision).await
     }
 
     async fn decision(
@@ -135,40 +118,34 @@ impl Store for SqliteStore {
         server: &ServerName,
         tool: &str,
     ) -> Result<Option<ToolDecision>, StoreError> {
-        let row: Option<DecisionRow> = sqlx::query_as(
-            "SELECT server, tool, definition, decision, decided_at FROM decisions
-             WHERE user_id = ?1 AND server = ?2 AND tool = ?3",
-        )
-        .bind(user.as_str())
-        .bind(server.as_str())
-        .bind(tool)
-        .fetch_optional(&self.pool)
-        .await
-        .map_err(self.failed("read a decision"))?;
-        row.map(decision).transpose()
+        self.find_decision(user, server, tool).await
+    }
+
+    async fn decisions_about(
+        &self,
+        user: &UserId,
+        server: &ServerName,
+        tool: &str,
+    ) -> Result<Vec<ToolDecision>, StoreError> {
+        self.find_decisions(user, server, tool).await
     }
 
     async fn decisions(&self, user: &UserId) -> Result<Vec<ToolDecision>, StoreError> {
-        let rows: Vec<DecisionRow> = sqlx::query_as(
-            "SELECT server, tool, definition, decision, decided_at FROM decisions
-             WHERE user_id = ?1 ORDER BY server, tool",
-        )
-        .bind(user.as_str())
-        .fetch_all(&self.pool)
-        .await
-        .map_err(self.failed("read decisions"))?;
-        rows.into_iter().map(decision).collect()
+        self.all_decisions(user).await
     }
 
     async fn forget(&self, user: &UserId, server: &ServerName, tool: &str) -> Result<bool, StoreError> {
-        let deleted = sqlx::query("DELETE FROM decisions WHERE user_id = ?1 AND server = ?2 AND tool = ?3")
-            .bind(user.as_str())
-            .bind(server.as_str())
-            .bind(tool)
-            .execute(&mut *self.writer().await?)
-            .await
-            .map_err(self.failed("forget a decision"))?;
-        Ok(deleted.rows_affected() > 0)
+        self.delete_decisions(user, server, tool, None).await
+    }
+
+    async fn forget_arguments(
+        &self,
+        user: &UserId,
+        server: &ServerName,
+        tool: &str,
+        arguments: &str,
+    ) -> Result<bool, StoreError> {
+        self.delete_decisions(user, server, tool, Some(arguments)).await
     }
 
     async fn forget_server(&self, server: &ServerName) -> Result<(), StoreError> {
@@ -179,6 +156,7 @@ impl Store for SqliteStore {
             "DELETE FROM server_tools WHERE server = ?1",
             "DELETE FROM shapes WHERE server = ?1",
             "DELETE FROM decisions WHERE server = ?1",
+            "DELETE FROM flow_approvals WHERE server = ?1",
         ] {
             sqlx::query(statement).bind(server.as_str()).execute(&mut *transaction).await.map_err(&failed)?;
         }
@@ -362,26 +340,6 @@ fn shape(tool: &str, text: &str, version: i64) -> Result<Shape, StoreError> {
     let what = format!("shape of {tool:?}");
     let version = u64::try_from(version).map_err(|error| damaged(&what, error))?;
     Ok(Shape { value: parsed(&what, text)?, version })
-}
-
-fn word(decision: Decision) -> &'static str {
-    match decision {
-        Decision::Allow => "allow",
-        Decision::Ask => "ask",
-        Decision::Deny => "deny",
-    }
-}
-
-fn decision((server, tool, definition, text, decided_at): DecisionRow) -> Result<ToolDecision, StoreError> {
-    let what = format!("decision about {tool:?}");
-    let decision = [Decision::Allow, Decision::Ask, Decision::Deny].into_iter().find(|known| word(*known) == text);
-    Ok(ToolDecision {
-        server: ServerName::new(server).map_err(|error| damaged(&what, error))?,
-        decision: decision.ok_or_else(|| damaged(&what, "it is not known"))?,
-        tool,
-        definition,
-        decided_at: from_millis(decided_at),
-    })
 }
 
 fn execution(

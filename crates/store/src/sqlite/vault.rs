@@ -25,8 +25,8 @@ impl Vault {
         KeyError::Missing { path: self.home.master_key() }.into()
     }
 
-    fn find(&self) -> Result<Option<MasterKey>, KeyError> {
-        MasterKey::find(&self.source, &self.home)
+    async fn find(&self) -> Result<Option<MasterKey>, KeyError> {
+        MasterKey::find_async(&self.source, &self.home).await
     }
 
     /// The key with this ID.
@@ -35,7 +35,7 @@ impl Vault {
         if let Some(key) = known.as_ref().filter(|key| key.id == id) {
             return Ok(Arc::clone(key));
         }
-        let key = Arc::new(self.find()?.ok_or_else(|| self.missing())?);
+        let key = Arc::new(self.find().await?.ok_or_else(|| self.missing())?);
         *known = Some(Arc::clone(&key));
         if key.id == id { Ok(key) } else { Err(wrong(&key)) }
     }
@@ -47,7 +47,7 @@ impl Vault {
             return self.existing(&id).await;
         }
         let mut known = self.key.lock().await;
-        let key = match self.find()? {
+        let key = match self.find().await? {
             Some(key) => key,
             None => MasterKey::make(&self.home)?,
         };
@@ -60,7 +60,7 @@ impl Vault {
     pub(super) async fn check(&self, store: &SqliteStore) -> Result<(), StoreError> {
         let Some(id) = in_use(store).await? else { return Ok(()) };
         // From the file and not from memory, because after a restart only the file counts.
-        let key = self.find()?.ok_or_else(|| self.missing())?;
+        let key = self.find().await?.ok_or_else(|| self.missing())?;
         if key.id == id { Ok(()) } else { Err(wrong(&key)) }
     }
 
@@ -164,6 +164,11 @@ impl Vault {
         let Some((key_id, sealed)) = row else { return Ok(None) };
         let key = self.existing(&key_id).await?;
         seal::open(&key, owner, name, &sealed).map(Some)
+    }
+
+    /// The key that secrets are encrypted with, which is created if necessary.
+    pub(super) async fn master(&self, store: &SqliteStore) -> Result<Arc<MasterKey>, StoreError> {
+        self.existing_or_new(store).await
     }
 
     /// A key that is derived from the one that secrets are encrypted with.

@@ -9,6 +9,7 @@ fn approval(whose: &str, id: &str, ended: u64) -> ApprovalRecord {
     ApprovalRecord {
         id: id.to_owned(),
         user: user(whose),
+        caller: None,
         server: server("git"),
         tool: "reset".to_owned(),
         arguments: r#"{"hard": true}"#.to_owned(),
@@ -63,6 +64,23 @@ pub(crate) async fn approvals_of_users_are_separate(store: Arc<dyn Store>) {
     store.delete_user(&eve).await.unwrap();
     assert_eq!(store.approvals(&eve, 10).await.unwrap(), []);
     assert_eq!(store.approvals(&bob, 10).await.unwrap(), [approval("bob", "ask-1", 7)]);
+}
+
+pub(crate) async fn approvals_name_the_user_whose_call_it_was(store: Arc<dyn Store>) {
+    let (ann, kim) = (user("ann"), user("kim"));
+    let of = |caller: &str| ApprovalRecord { caller: Some(user(caller)), ..approval("kim", "ask-1", 5) };
+    store.add_approval(&of("ann")).await.unwrap();
+    let own = approval("kim", "ask-2", 7);
+    store.add_approval(&own).await.unwrap();
+    assert_eq!(store.approvals(&kim, 10).await.unwrap(), [own.clone(), of("ann")]);
+    assert_eq!(store.approvals(&ann, 10).await.unwrap(), []);
+    store.add_user(&coracle_store::User::new(ann.clone(), coracle_store::Role::User, at(1))).await.unwrap();
+    assert_eq!(store.rename_user(&ann, &user("eve"), Belongings::All).await.unwrap(), Renamed::Done);
+    assert_eq!(store.approvals(&kim, 10).await.unwrap(), [own.clone(), of("eve")]);
+    store.delete_user_data(&ann).await.unwrap();
+    assert_eq!(store.approvals(&kim, 10).await.unwrap().len(), 2, "the control");
+    store.delete_user_data(&user("eve")).await.unwrap();
+    assert_eq!(store.approvals(&kim, 10).await.unwrap(), [own]);
 }
 
 pub(crate) async fn only_the_newest_approvals_are_kept(store: Arc<dyn Store>) {

@@ -53,6 +53,7 @@ pub(crate) fn decision(server_name: &str, tool: &str, definition: &str) -> ToolD
         server: server(server_name),
         tool: tool.to_owned(),
         definition: definition.to_owned(),
+        arguments: None,
         decision: Decision::Allow,
         decided_at: at(1_790_000_000_456),
     }

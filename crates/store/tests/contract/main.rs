@@ -10,6 +10,8 @@ mod decisions;
 mod executions;
 mod given;
 mod journal;
+mod plans;
+mod provenance;
 mod runs;
 mod secrets;
 mod shapes;
@@ -53,6 +55,7 @@ macro_rules! contract {
 contract!(
     approvals::approvals_are_returned_as_they_were_added,
     approvals::approvals_of_users_are_separate,
+    approvals::approvals_name_the_user_whose_call_it_was,
     approvals::only_the_newest_approvals_are_kept,
     approvals::an_approval_that_is_too_large_changes_nothing,
     artifacts::the_same_name_again_is_a_new_version,
@@ -82,6 +85,8 @@ contract!(
     shapes::names_that_cannot_be_keys_are_rejected,
     decisions::a_decision_is_remembered_and_forgotten,
     decisions::decisions_of_users_are_separate,
+    decisions::a_decision_can_be_bound_to_arguments,
+    decisions::the_oldest_decision_about_arguments_is_forgotten,
     decisions::a_removed_server_is_forgotten_for_all_users,
     secrets::a_secret_is_returned_and_deleted,
     secrets::derived_keys_stay_the_same_and_differ_by_purpose,
@@ -94,6 +99,10 @@ contract!(
     executions::only_the_newest_executions_are_kept,
     executions::an_execution_is_there_while_it_runs_and_its_end_is_final,
     executions::the_number_of_kept_executions_can_be_set,
+    plans::a_plan_is_run_once,
+    plans::plans_of_users_are_separate,
+    plans::a_renamed_user_keeps_plans,
+    plans::the_newest_plans_are_kept,
     journal::a_label_names_one_session_until_it_has_ended,
     journal::concurrent_callers_with_a_label_get_the_same_session,
     journal::a_task_is_there_from_its_beginning_and_ends_once,
@@ -104,6 +113,9 @@ contract!(
     journal::a_task_that_is_too_large_changes_nothing,
     journal::only_the_newest_tasks_and_sessions_are_kept,
     journal::a_session_that_may_be_alive_is_kept_however_many_there_are,
+    provenance::sources_of_a_place_add_up,
+    provenance::what_an_execution_may_bring_counts_until_it_is_settled,
+    provenance::values_and_approvals_of_flows_belong_to_users,
     runs::a_run_is_there_from_its_beginning_and_ends_once,
     runs::a_conversation_has_one_run_at_a_time,
     runs::conversations_are_paged_from_the_last_changed,

@@ -1,5 +1,5 @@
 use crate::{open, owner};
-use coracle_store::{Home, KeySource, Owner, SqliteStore, Store, StoreError};
+use coracle_store::{Home, KeyCommand, KeySource, Owner, SqliteStore, Store, StoreError};
 use coracle_types::Secret;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -143,4 +143,27 @@ async fn no_key_is_needed_without_secrets() {
     let store = open(&home).await;
     assert_eq!(store.secret(&owner("ann"), "a").await.unwrap(), None);
     store.put_shape(&owner("ann"), &crate::git(), "log", &serde_json::json!({}), 0).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_command_prints_the_key_and_no_file_is_created() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path());
+    let of_command = |line: &str| SqliteStore::open(&home, KeySource::Command(KeyCommand::new(line)));
+    let store = of_command(&format!("echo {KEY}")).await.unwrap();
+    put(&store, "a").await.unwrap();
+    store.ready().await.unwrap();
+    assert!(!home.master_key().exists());
+    let given = SqliteStore::open(&home, given(KEY)).await.unwrap();
+    assert_eq!(given.secret(&Owner::Shared, "a").await.unwrap(), Some(Secret::new("a")), "it is the same key");
+    for (line, code) in [
+        ("exit 1", "key_command"),
+        ("echo short", "key_malformed"),
+        (&format!("echo {}", KEY.replace('0', "f")), "key_wrong"),
+    ] {
+        let store = of_command(line).await.unwrap();
+        assert_eq!(code_of_read(&store, "a").await, code, "{line}");
+        let refused = put(&store, "b").await.unwrap_err();
+        assert!(!refused.to_string().contains("echo") && refused.hint().is_some(), "{refused}");
+    }
 }

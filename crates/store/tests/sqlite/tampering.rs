@@ -104,7 +104,7 @@ async fn damaged_rows_are_named() {
     for statement in [
         "INSERT INTO shapes VALUES ('user:ann', 'git', 'log', '{', 1)",
         "INSERT INTO server_tools VALUES ('user:ann', 'git', 'f', '[{}]', 1)",
-        "INSERT INTO decisions VALUES ('ann', 'git', 'log', 'd', 'maybe', 1)",
+        "INSERT INTO decisions VALUES ('ann', 'git', 'log', '', 'd', 'maybe', 1)",
         "INSERT INTO executions (user_id, execution_id, started_at, language, code, outcome) VALUES ('ann', 'e', 1, 'cobol', x'00', '{}')",
     ] {
         sqlx::query(statement).execute(&mut database).await.unwrap();

@@ -67,7 +67,9 @@ async fn the_schema_matches_the_migrations() {
             "conversations",
             "decisions",
             "executions",
+            "flow_approvals",
             "items",
+            "plans",
             "run_calls",
             "runs",
             "secrets",
@@ -75,11 +77,13 @@ async fn the_schema_matches_the_migrations() {
             "sessions",
             "shapes",
             "sign_in_links",
+            "sources",
             "sqlite_sequence",
             "steps",
             "tasks",
             "token_use",
             "users",
+            "value_sources",
             "vault_values",
         ]
     );
@@ -132,4 +136,25 @@ async fn a_renamed_user_leaves_no_row_behind() {
     }
     let secret = store.secret(&Owner::User(eve), "token").await.unwrap();
     assert_eq!(secret.as_ref().map(Secret::expose), Some("kept"));
+}
+
+#[tokio::test]
+async fn earlier_decisions_are_about_all_arguments() {
+    type Row = (String, String, String, String, String, String, i64);
+
+    let mut database = sqlx::SqliteConnection::connect("sqlite::memory:").await.unwrap();
+    let (first, bound) =
+        (include_str!("../../migrations/0001_first.sql"), include_str!("../../migrations/0013_argument_decisions.sql"));
+    sqlx::raw_sql(first).execute(&mut database).await.unwrap();
+    let insert = "INSERT INTO decisions VALUES ('ann', 'git', 'log', 'd', 'deny', 7)";
+    sqlx::raw_sql(insert).execute(&mut database).await.unwrap();
+    sqlx::raw_sql(bound).execute(&mut database).await.unwrap();
+    let rows: Vec<Row> =
+        sqlx::query_as("SELECT user_id, server, tool, arguments, definition, decision, decided_at FROM decisions")
+            .fetch_all(&mut database)
+            .await
+            .unwrap();
+    let [user, server, tool, arguments, definition, decision] =
+        ["ann", "git", "log", "", "d", "deny"].map(str::to_owned);
+    assert_eq!(rows, [(user, server, tool, arguments, definition, decision, 7)]);
 }

@@ -1,4 +1,4 @@
-// Spreadsheets and documents are read by a program in the sandbox, not by the page.
+// Spreadsheets and documents are read by a program in the sandbox, not by the page. Its executions are not listed.
 
 import { problem, send } from '../api';
 import type { Source } from '../files';
@@ -39,7 +39,7 @@ export async function convert(source: Source, signal: AbortSignal): Promise<Conv
   const data = source.path === null ? await base64(source, signal) : null;
   const code = [common, READERS[kind], main].join('\n\n');
   const body = { code, context_vars: { kind, path: source.path, data }, timeout_seconds: SECONDS };
-  const response = await send('POST', '/api/executions', body, {}, signal);
+  const response = await send('POST', '/api/executions?read_only=true&listed=false', body, {}, signal);
   const outcome = (await response.json()) as Outcome;
   if (!outcome.success) throw problem(response.status, { error: [outcome.error, outcome.hint].filter(Boolean).join('. ') });
   const converted = read(outcome.result, source.name, texts.row);

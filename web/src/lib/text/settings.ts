@@ -19,6 +19,7 @@ export const settings = {
   notUsable: 'No key',
   ownKey: 'Uses your key',
   key: (name: string) => `Your key for ${name}`,
+  otherProviders: 'Other providers',
   setKey: 'Set key',
   removeKey: 'Remove key',
   keys: 'API keys',

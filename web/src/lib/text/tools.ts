@@ -104,6 +104,9 @@ export const tools = {
     allow: 'Always allow',
   },
   decided: (when: string) => `Decided on ${when}.`,
+  sameArguments: (number: number) =>
+    number === 1 ? 'You also allow calls with certain arguments.' : `You also allow calls with ${number} sets of arguments.`,
+  forgetArguments: 'Forget',
   allowTitle: (tool: string) => `Always allow ${tool}?`,
   allowText: 'Your code then calls this tool without asking, with any arguments, until you take it back or the definition of the tool changes.',
   allowLine: 'To allow it for all users without a question, add this line to the settings:',

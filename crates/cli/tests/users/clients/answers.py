@@ -24,9 +24,9 @@ from typing_extensions import TypeAliasType
 # Fields that only Coracle has, that OpenAI sends although its types lack them, or that other servers have established.
 EXTENSIONS = {
     "Response": {"coracle", "store"},
-    "ResponseCodeInterpreterToolCall": {"execution_id"},
+    "ResponseCodeInterpreterToolCall": {"execution_id", "output_file"},
     "ResponseFunctionShellToolCall": {"execution_id"},
-    "ResponseFunctionShellToolCallOutput": {"execution_id"},
+    "ResponseFunctionShellToolCallOutput": {"execution_id", "output_file"},
     "Model": {"context_window"},
     # Earlier versions of the types require it.
     "ResponseFunctionCallArgumentsDoneEvent": {"name"},

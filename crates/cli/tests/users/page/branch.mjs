@@ -58,6 +58,25 @@ await answer('gamma').waitFor();
 await related.getByRole('link', { name: '[script:echo] omega' }).waitFor();
 await related.getByRole('link', { name: '[script:echo] alpha (2)' }).waitFor();
 
+// Another answer to a message: a branch that ends with it. The original stays.
+const entries = () => texts(page.locator('.user > p, .answer'));
+await page.locator('.answer', { hasText: 'beta' }).getByRole('button', { name: 'Another answer, in a branch' }).press('Enter');
+await related.getByText('Branch of').waitFor();
+await ended(page);
+const retried = page.url();
+assert.ok(![original, branch].includes(retried));
+assert.deepEqual(await entries(), ['alpha', 'beta'].flatMap((text) => [`[script:echo] ${text}`, `[script:echo] ${text}`]));
+await page.reload();
+await answer('beta').waitFor();
+assert.equal((await entries()).length, 4);
+await page.goto(original);
+await answer('gamma').waitFor();
+assert.equal((await entries()).length, 6);
+await list.getByRole('button', { name: 'Actions for “[script:echo] alpha (4)”' }).click();
+await page.getByRole('button', { name: 'Delete' }).click();
+await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+await list.getByRole('link', { name: 'alpha (4)' }).waitFor({ state: 'detached' });
+
 // A branch that is deleted is named no more.
 await list.getByRole('button', { name: 'Actions for “[script:echo] omega”' }).click();
 await page.getByRole('button', { name: 'Delete' }).click();

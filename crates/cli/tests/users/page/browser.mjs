@@ -1,7 +1,7 @@
 // A real browser with the page of a real server. The arguments are in the environment; see `page.rs`.
 
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 
 const { CORACLE_PAGE_MODULES: modules, CORACLE_PAGE_URL: url, CORACLE_PAGE_LINK: link } = process.env;
@@ -35,11 +35,23 @@ export async function signIn(page, link) {
 
 let browser;
 
-/** Starts the browser with an empty page. `log` is a file for what it does on the network. */
-export async function opened({ log, ...options } = {}) {
-  const args = ['--no-sandbox', ...(log ? [`--log-net-log=${log}`] : [])];
-  browser = await chromium.launch({ executablePath: process.env.CORACLE_PAGE_BROWSER, args });
-  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
+/** Starts a browser that looks up names and connects in advance, which some distributions turn off. */
+async function eager(launch, log, options) {
+  const profile = `${process.env.HOME}/profile`;
+  mkdirSync(`${profile}/Default`, { recursive: true });
+  writeFileSync(`${profile}/Default/Preferences`, JSON.stringify({ net: { network_prediction_options: 0 } }));
+  const args = [...launch.args, `--log-net-log=${log}`];
+  const context = await chromium.launchPersistentContext(profile, { ...launch, ...options, args });
+  browser = context;
+  return context;
+}
+
+/** Starts the browser with an empty page. `log` is a file for what it does on the network, in advance, too. */
+export async function opened({ log, ...given } = {}) {
+  const launch = { executablePath: process.env.CORACLE_PAGE_BROWSER, args: ['--no-sandbox'] };
+  const options = { viewport: { width: 1280, height: 800 }, ...given };
+  if (!log) browser = await chromium.launch(launch);
+  const context = await (log ? eager(launch, log, options) : browser.newContext(options));
   context.setDefaultTimeout(PATIENCE);
   return { browser, context, page: await watched(context) };
 }

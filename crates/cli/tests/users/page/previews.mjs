@@ -76,18 +76,18 @@ for (const [name, said] of [
 // The conversion can be cancelled, and started again.
 let release;
 const held = new Promise((done) => (release = done));
-await page.route('**/api/executions', async (route) => {
+await page.route('**/api/executions?*', async (route) => {
   await held;
   await route.continue().catch(() => {});
 });
 await open('sales.xlsx');
 await panel.getByRole('progressbar', { name: 'Converting the file in the sandbox' }).waitFor();
-const failed = page.waitForEvent('requestfailed', (request) => request.url().endsWith('/api/executions'));
+const failed = page.waitForEvent('requestfailed', (request) => request.url().includes('/api/executions?'));
 await panel.getByRole('button', { name: 'Cancel' }).press('Enter');
 await failed;
 await panel.getByText('The conversion was cancelled.').waitFor();
 release();
-await page.unroute('**/api/executions');
+await page.unroute('**/api/executions?*');
 // The focus is still on the button.
 assert.equal(await page.evaluate(() => document.activeElement.textContent.trim()), 'Convert again');
 await page.keyboard.press('Enter');
@@ -174,6 +174,11 @@ await panel.getByRole('alert').getByText('This page cannot be previewed.').waitF
 assert.equal(await panel.locator('iframe').isVisible(), false);
 await panel.getByRole('button', { name: 'Source' }).click();
 await panel.getByText('<h1>Quarterly report</h1>').waitFor();
+
+// What was run for previews is not listed.
+const executions = await page.evaluate(() => fetch('/api/executions?limit=100').then((answer) => answer.json()));
+assert.ok(executions.length > 0);
+assert.deepEqual(executions.filter((one) => one.code.includes('for its preview')), []);
 
 // A browser that cannot parse pages without what they run shows their source, and says so.
 await page.addInitScript(() => delete window.Sanitizer);

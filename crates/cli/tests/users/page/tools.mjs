@@ -103,6 +103,30 @@ await choice('As the policy says').click();
 await isChosen('As the policy says');
 await page.getByText('Needs approval: each call waits until you approve it.').waitFor();
 
+// The same call from now on, with these arguments only. Other arguments are asked about, and the permission can be
+// taken back.
+const calls = async (number) => {
+  await page.getByRole('textbox', { name: /^id/ }).fill(String(number));
+  await call.click();
+};
+await calls(1011);
+await question.getByRole('checkbox', { name: 'Allow later calls with these arguments only' }).focus();
+await page.keyboard.press('Space');
+await question.getByRole('button', { name: 'Always allow' }).focus();
+await page.keyboard.press('Space');
+await answer.getByText('cancelled').first().waitFor();
+await calls(1012);
+await question.getByText('"id": 1012').waitFor();
+await question.getByRole('button', { name: 'Refuse' }).click();
+await page.getByText(/refused this call/).waitFor();
+await calls(1011);
+await answer.getByText('cancelled').first().waitFor();
+await page.reload();
+await page.getByText('You also allow calls with certain arguments.').waitFor();
+await isChosen('As the policy says');
+await page.getByRole('button', { name: 'Forget', exact: true }).click();
+await page.getByText('You also allow calls with certain arguments.').waitFor({ state: 'hidden' });
+
 // The own decision is changed by a click. Allowing takes a confirmation, which Enter alone does not give.
 const remembered = () => page.evaluate(() => fetch('/api/decisions').then((answer) => answer.json()).then((list) => list.decisions.map((one) => `${one.tool}: ${one.decision}`)));
 assert.deepEqual(await remembered(), []);

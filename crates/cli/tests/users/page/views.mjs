@@ -7,7 +7,7 @@ const { page } = await signedIn();
 const checked = (name) => checkedIn(page, name);
 
 await page.getByText('What shall we do?').waitFor();
-await page.getByRole('button', { name: 'Use shop: Returns one order' }).waitFor();
+await page.getByRole('button', { name: 'Call list_orders of shop, and summarize the result.' }).waitFor();
 await checked('empty');
 await page.goto(`${base}/#/files/workspace`);
 await page.getByText('The workspace is empty.').waitFor();

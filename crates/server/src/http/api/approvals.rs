@@ -1,6 +1,6 @@
 //! `/api/approvals`: questions whether a tool may be called.
 
-use crate::approvals::{AnswerError, OpenQuestions, PersonsAnswer};
+use crate::approvals::{AnswerError, Answered, OpenQuestions, PersonsAnswer};
 use crate::http::App;
 use crate::http::extract::{Asked, At, Body, Caller, listed};
 use crate::http::problem::{ApiError, Problem, Refusals};
@@ -65,14 +65,15 @@ struct Approvals {
 
 impl Approvals {
     fn open(questions: &OpenQuestions, user: &UserId) -> Self {
-        Self { approvals: questions.open(user).iter().map(ApprovalView::from).collect() }
+        let open = questions.open(user);
+        Self { approvals: open.iter().map(|open| ApprovalView::of(open, user)).collect() }
     }
 }
 
 /// List questions whether a tool may be called
 ///
-/// Returns the open questions of the current user, oldest first, and then those that were answered or timed out, newest
-/// first.
+/// Returns the open questions about calls of the current user, and about calls of others that the user may approve as a
+/// member of a group, oldest first, and then those that were answered or timed out, newest first.
 #[utoipa::path(
     get, path = "/api/approvals", operation_id = "list_approvals", tag = "approvals", params(Which),
     responses(
@@ -99,7 +100,8 @@ async fn list(
 
 /// Watch the open questions
 ///
-/// Server-sent events: one with the open questions of the current user, and another one whenever they change. Each is an
+/// Server-sent events: one with the open questions that the current user can see, and another one whenever they change,
+/// for example because a member of a group has approved. Each is an
 /// object like that of `GET /api/approvals?state=open`. The stream ends after 15 minutes: connect again.
 #[utoipa::path(
     get, path = "/api/approvals/events", operation_id = "watch_approvals", tag = "approvals",
@@ -167,7 +169,7 @@ async fn show(
     At(id): At<String>,
 ) -> Result<Json<ApprovalView>, ApiError> {
     if let Some(open) = app.questions.open(&user).iter().find(|open| open.question.id.as_str() == id) {
-        return Ok(Json(open.into()));
+        return Ok(Json(ApprovalView::of(open, &user)));
     }
     match app.auth.people.store().approval(&user, &id).await? {
         Some(record) => Ok(Json(record.into())),
@@ -181,14 +183,18 @@ fn missing() -> ApiError {
 
 /// Decision about a tool call.
 #[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 enum Decided {
     /// Make this call.
     Once,
     /// Make this call, and further calls of the tool until the session ends.
     Session,
+    /// Make this call, and further calls with the same arguments until the session ends.
+    SessionSameArguments,
     /// Make this call, and all further calls of the tool as it is defined now.
     Always,
+    /// Make this call, and all further calls with the same arguments.
+    AlwaysSameArguments,
     /// Refuse this call.
     Refuse,
 }
@@ -198,7 +204,9 @@ impl From<Decided> for PersonsAnswer {
         match decided {
             Decided::Once => Self::Once,
             Decided::Session => Self::Session,
+            Decided::SessionSameArguments => Self::SessionSameArguments,
             Decided::Always => Self::Always,
+            Decided::AlwaysSameArguments => Self::AlwaysSameArguments,
             Decided::Refuse => Self::Refuse,
         }
     }
@@ -209,20 +217,25 @@ impl From<Decided> for PersonsAnswer {
 #[serde(deny_unknown_fields)]
 struct GivenAnswer {
     /// Decision: `once`, `session` (until the session ends, or the execution if there is no session), `always` or
-    /// `refuse`
-    #[schema(value_type = String, pattern = "^(once|session|always|refuse)$")]
+    /// `refuse`. `session_same_arguments` and `always_same_arguments` apply only to calls with the same arguments.
+    #[schema(
+        value_type = String,
+        pattern = "^(once|session|session_same_arguments|always|always_same_arguments|refuse)$"
+    )]
     decision: Decided,
 }
 
 /// Answer a question
 ///
-/// An API key needs the scope `approve` in addition to `api`, and access tokens cannot answer.
+/// An API key needs the scope `approve` in addition to `api`, and access tokens cannot answer. Where a group has to approve,
+/// its members answer with `once` or `refuse`. The question stays open until enough of them have approved or one has
+/// refused. The user whose code makes the call can refuse it, too.
 #[utoipa::path(
     post, path = "/api/approvals/{id}", operation_id = "answer_approval", tag = "approvals",
     params(("id" = String, Path, description = "Question ID")),
     request_body = GivenAnswer,
     responses(
-        (status = 200, body = ApprovalView, description = "Answered question"),
+        (status = 200, body = ApprovalView, description = "Answered question, or one that needs more approvals"),
         (status = 409, body = Problem, description = "Question already answered, or withdrawn"),
         (status = 503, body = Problem, description = "Answer not stored, and call refused"),
         Refusals
@@ -240,7 +253,17 @@ async fn answer(
     }
     let answered = app.questions.answer(&caller.user, &id, body.decision.into(), &caller.credential()).await;
     match answered {
-        Ok(record) => Ok(Json(record.into())),
+        Ok(Answered::Ended(record)) => Ok(Json((*record).into())),
+        Ok(Answered::Open(open)) => Ok(Json(ApprovalView::of(&open, &caller.user))),
+        Err(error @ AnswerError::NotAnApprover { .. }) => {
+            Err(ApiError::forbidden("not_an_approver", error.to_string()))
+        }
+        Err(error @ AnswerError::OnlyOnce) => Err(ApiError::new(StatusCode::CONFLICT, "only_once", error.to_string())),
+        Err(error @ AnswerError::NotRecorded(_)) => {
+            tracing::error!(%error, user = %caller.user, "cannot record an approval");
+            let message = "the approval could not be recorded, and does not count: see the server's log";
+            Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "not_recorded", message))
+        }
         Err(AnswerError::NotOpen) => match app.auth.people.store().approval(&caller.user, &id).await? {
             Some(_) => Err(ApiError::new(StatusCode::CONFLICT, "already_answered", "the question has already ended")),
             None => Err(missing()),

@@ -1,7 +1,7 @@
 //! `/api/decisions`: permanent decisions of the caller about tools.
 
 use crate::http::App;
-use crate::http::extract::{At, Body, Caller};
+use crate::http::extract::{Asked, At, Body, Caller};
 use crate::http::operator::needs_a_person;
 use crate::http::problem::{ApiError, Problem, Refusals};
 use crate::identity::Identity;
@@ -12,7 +12,7 @@ use axum::http::StatusCode;
 use coracle_audit::Event;
 use coracle_types::{Decision, ServerName};
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -86,15 +86,26 @@ async fn decide(
     Ok(Json(decided.into()))
 }
 
-/// Revoke a permanent decision about a tool
+/// Query parameters for revoking decisions.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+struct WhichArguments {
+    /// Only revoke the decision about the arguments with this digest
+    arguments: Option<String>,
+}
+
+/// Revoke permanent decisions about a tool
 ///
-/// The policy applies to the next call of the tool again. An API key needs the scope `approve` in addition to `api`, and
+/// Revokes all decisions about the tool, or the one about certain arguments. The policy applies to the next call again. An
+/// API key needs the scope `approve` in addition to `api`, and
 /// access tokens cannot revoke decisions.
 #[utoipa::path(
     delete, path = "/api/decisions/{server}/{tool}", operation_id = "forget_decision", tag = "tools",
     params(
         ("server" = String, Path, description = "Server name"),
         ("tool" = String, Path, description = "Tool name"),
+        WhichArguments,
     ),
     responses((status = 204, description = "Decision revoked"), Refusals)
 )]
@@ -102,6 +113,7 @@ async fn forget(
     State(app): State<App>,
     caller: Identity,
     At((server, tool)): At<(String, String)>,
+    Asked(WhichArguments { arguments }): Asked<WhichArguments>,
 ) -> Result<StatusCode, ApiError> {
     needs_a_person(&caller)?;
     let user = &caller.user;
@@ -111,8 +123,11 @@ async fn forget(
     app.auth.people.by(user).record(event).await?;
     // The server may have been removed from the configuration, and all others with it.
     let is_forgotten = match app.frontend.toolbox() {
-        Some(toolbox) => toolbox.approvals().forget(user, &server, &tool).await?,
-        None => app.auth.people.store().forget(user, &server, &tool).await?,
+        Some(toolbox) => toolbox.approvals().forget(user, &server, &tool, arguments.as_deref()).await?,
+        None => match &arguments {
+            None => app.auth.people.store().forget(user, &server, &tool).await?,
+            Some(arguments) => app.auth.people.store().forget_arguments(user, &server, &tool, arguments).await?,
+        },
     };
     if !is_forgotten {
         return Err(missing());

@@ -56,6 +56,15 @@ struct Running {
     #[serde(default)]
     #[param(inline, required = false)]
     read_only: bool,
+    /// Whether the execution is listed. Programs that run code for purposes of their own, such as the preview of a
+    /// document, may leave it out of the list, which requires `read_only`. The audit log has it in any case.
+    #[serde(default = "listed_by_default")]
+    #[param(inline, required = false, default = true)]
+    listed: bool,
+}
+
+fn listed_by_default() -> bool {
+    true
 }
 
 /// Run code and wait for it to finish
@@ -76,10 +85,14 @@ async fn execute(
     Asked(running): Asked<Running>,
     Body(wanted): Body<CodeRequest>,
 ) -> Result<Json<Ran>, ApiError> {
+    if !running.listed && !running.read_only {
+        return Err(ApiError::invalid("an execution that is not listed must be read-only: pass read_only=true, too"));
+    }
     let mut request = wanted.into_request(&app.frontend.of_user(&user)).await.map_err(ApiError::invalid)?;
     if running.read_only {
         request.access = Access::ReadOnly;
     }
+    request.is_listed = running.listed;
     if running.approvals == OnQuestion::Wait {
         request.approver = app.questions.approver(&user, None);
     }

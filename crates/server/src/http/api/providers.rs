@@ -2,6 +2,7 @@
 
 use crate::http::App;
 use crate::http::extract::{At, Body};
+use crate::http::operator::Proven;
 use crate::http::problem::{ApiError, Refusals};
 use crate::identity::{How, Identity};
 use crate::personal_keys::{KeysError, MAX_KEY_BYTES};
@@ -43,7 +44,7 @@ struct ProviderView {
 /// List of model providers
 #[derive(Debug, Serialize, ToSchema)]
 struct Providers {
-    /// Whether users can set keys of their own
+    /// Whether the current user can set keys of their own
     personal_keys: bool,
     /// Providers by name: those that are configured and, if users can set keys of their own, those that a key is enough
     /// for
@@ -69,9 +70,9 @@ async fn list(State(app): State<App>, caller: Identity) -> Result<Json<Providers
     Ok(Json(Providers { personal_keys, providers: providers.collect() }))
 }
 
-/// Whether the caller may have keys. The local user of a server without users is the operator, who configures them.
+/// Whether the caller may have keys. The local user of a server without users is the operator.
 fn may_have_keys(app: &App, caller: &Identity) -> bool {
-    app.agent.allows_personal_keys && !matches!(caller.how, How::Local)
+    app.agent.allows_personal_keys || matches!(caller.how, How::Local)
 }
 
 /// Key of a model provider
@@ -85,7 +86,9 @@ struct GivenKey {
 
 /// Set your own key for a model provider
 ///
-/// The key is used instead of the operator's, if the setting `agent.personal_keys` allows it.
+/// The key is used instead of the operator's, if the setting `agent.personal_keys` allows it. On a server without users, the
+/// person who started it can always set keys, from the browser that has opened the sign-in link or with the key of the
+/// server.
 #[utoipa::path(
     put, path = "/api/providers/{name}/key", operation_id = "put_provider_key", tag = "providers",
     params(("name" = String, Path, description = "Provider name")),
@@ -94,15 +97,12 @@ struct GivenKey {
 )]
 async fn put_key(
     State(app): State<App>,
-    caller: Identity,
+    Proven(caller): Proven,
     At(name): At<String>,
     Body(GivenKey { key }): Body<GivenKey>,
 ) -> Result<StatusCode, ApiError> {
     if !may_have_keys(&app, &caller) {
-        let message = match caller.how {
-            How::Local => "without users, keys of providers are part of the settings or the environment",
-            _ => "users cannot set keys of their own: the operator can allow it with agent.personal_keys",
-        };
+        let message = "users cannot set keys of their own: the operator can allow it with agent.personal_keys";
         return Err(ApiError::forbidden("personal_keys_disabled", message));
     }
     if !app.models().keyed().contains(name.as_str()) {
@@ -122,7 +122,11 @@ async fn put_key(
     params(("name" = String, Path, description = "Provider name")),
     responses((status = 204, description = "Key deleted"), Refusals)
 )]
-async fn delete_key(State(app): State<App>, caller: Identity, At(name): At<String>) -> Result<StatusCode, ApiError> {
+async fn delete_key(
+    State(app): State<App>,
+    Proven(caller): Proven,
+    At(name): At<String>,
+) -> Result<StatusCode, ApiError> {
     if !app.user_models.personal_keys.change(&app.agent, &app.auth.people, &caller.user, &name, None).await? {
         return Err(ApiError::missing("you have no key for this provider"));
     }

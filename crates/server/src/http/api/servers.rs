@@ -5,15 +5,19 @@ use crate::http::extract::At;
 use crate::http::operator::{AddableServers, Operator};
 use crate::http::problem::{ApiError, Problem, Refusals};
 use crate::identity::Identity;
-use crate::views::{ServerCondition, ServerTestView, ServerView};
+use crate::mcp::Frontend;
+use crate::views::{LabelView, ServerCondition, ServerTestView, ServerView};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use coracle_config::McpServer;
 use coracle_engine::Toolbox;
+use coracle_policy::Labels;
 use coracle_store::{KeyScope, StoreError};
 use coracle_types::{Scope, ServerName, ServerSpec};
 use coracle_upstream::{ServerState, ServerStatus, Upstream};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -82,7 +86,9 @@ async fn test(
     At(name): At<String>,
 ) -> Result<Json<ServerTestView>, ApiError> {
     let (toolbox, spec) = usable(&app, &name)?;
-    Ok(Json(ServerTestView::of(toolbox, &caller.user, &spec.name).await))
+    let mut outcome = ServerTestView::of(toolbox, &caller.user, &spec.name).await;
+    outcome.labels = labels(&app.frontend, &entries(&app), &spec);
+    Ok(Json(outcome))
 }
 
 /// End the connection to an MCP server
@@ -133,13 +139,18 @@ pub(super) fn usable<'a>(app: &'a App, name: &str) -> Result<(&'a Arc<Toolbox>, 
     Ok((toolbox, spec.ok_or_else(missing)?))
 }
 
+/// The entries of servers in the settings.
+fn entries(app: &App) -> Arc<BTreeMap<String, McpServer>> {
+    match app.configuration() {
+        Ok(configuration) => configuration.servers(),
+        Err(_) => Arc::new(app.frontend.options.settings.mcp_servers.clone()),
+    }
+}
+
 /// The servers as the caller sees them: those that can be used, those that cannot, and disabled ones.
 async fn views(app: &App, caller: &Identity) -> Result<Vec<ServerView>, StoreError> {
     let changeable = app.configuration().ok().filter(|_| caller.may(KeyScope::Admin));
-    let configured = match app.configuration() {
-        Ok(configuration) => configuration.servers(),
-        Err(_) => Arc::new(app.frontend.options.settings.mcp_servers.clone()),
-    };
+    let configured = entries(app);
     // Commands and URLs are the operator's.
     let transport = |name: &str| {
         let entry = configured.get(name).filter(|_| caller.may(KeyScope::Admin))?;
@@ -152,6 +163,7 @@ async fn views(app: &App, caller: &Identity) -> Result<Vec<ServerView>, StoreErr
         for spec in toolbox.upstream().servers() {
             let mut view = usable_view(toolbox, caller, &spec, &states).await?;
             view.transport = transport(&view.name);
+            view.labels = labels(&app.frontend, &configured, &spec);
             servers.push(view);
         }
         servers.extend(toolbox.unusable().iter().map(|(name, reason)| ServerView {
@@ -173,6 +185,13 @@ async fn views(app: &App, caller: &Identity) -> Result<Vec<ServerView>, StoreErr
     Ok(servers)
 }
 
+/// The labels of a server, configured or guessed.
+fn labels(frontend: &Frontend, configured: &BTreeMap<String, McpServer>, spec: &ServerSpec) -> Vec<LabelView> {
+    let entry = configured.get(spec.name.as_str());
+    let listed = entry.and_then(|entry| entry.labels.as_deref());
+    LabelView::all(&Labels::of(listed, Some(spec), frontend.options.settings.policy.guess_labels))
+}
+
 /// A server that is not connected to.
 fn bare(name: &str, state: ServerCondition, problem: Option<&str>) -> ServerView {
     // The reason contains the fix.
@@ -191,6 +210,7 @@ fn bare(name: &str, state: ServerCondition, problem: Option<&str>) -> ServerView
         connection: None,
         tools: None,
         listed_at: None,
+        labels: Vec::new(),
         problem: problem.map(shortened),
         hint: hint.map(shortened),
     }

@@ -10,7 +10,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use coracle_engine::{DirectCall, DirectError, HostCallError};
 use coracle_policy::{Approver, NobodyToAsk};
-use coracle_store::KeyScope;
+use coracle_store::{KeyScope, Place};
 use coracle_upstream::CallContext;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -71,6 +71,7 @@ async fn call(
     let call = DirectCall {
         user: caller.user,
         session: None,
+        conversation: Some(Place::client("api")),
         server: server.clone(),
         tool,
         arguments: body.arguments,
@@ -94,6 +95,7 @@ fn failed(error: DirectError) -> ApiError {
     };
     let (status, code) = match code.as_str() {
         "denied_by_policy" => (StatusCode::FORBIDDEN, "denied_by_policy"),
+        "denied_by_flow" => (StatusCode::FORBIDDEN, "denied_by_flow"),
         "denied_for_good" => (StatusCode::FORBIDDEN, "denied_for_good"),
         "denied_by_person" => (StatusCode::FORBIDDEN, "denied_by_person"),
         "denied_unasked" => (StatusCode::FORBIDDEN, "denied_unasked"),
@@ -105,6 +107,7 @@ fn failed(error: DirectError) -> ApiError {
         "too_large" => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
         "timeout" => (StatusCode::GATEWAY_TIMEOUT, "timeout"),
         "unavailable" => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+        "sources_unknown" => (StatusCode::SERVICE_UNAVAILABLE, "sources_unknown"),
         "unauthorized" | "login" => (StatusCode::SERVICE_UNAVAILABLE, "server_sign_in"),
         "shut_down" | "cancelled" => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
         _ => (StatusCode::BAD_GATEWAY, "server_failed"),

@@ -254,6 +254,8 @@ pub(super) struct ToolPolicy {
     can_change: bool,
     /// Permanent decision of the current user that applies to the tool
     remembered: Option<DecisionView>,
+    /// Number of permanent decisions of the current user about calls with certain arguments
+    remembered_arguments: usize,
 }
 
 impl ToolPolicy {
@@ -265,11 +267,13 @@ impl ToolPolicy {
         operator: Result<&Operator, &ApiError>,
     ) -> Result<Self, ApiError> {
         let verdict = toolbox.verdict(user, tool);
-        let remembered = app.auth.people.store().decision(user, &tool.server, &tool.name).await?;
+        let mut remembered = app.auth.people.store().decisions_about(user, &tool.server, &tool.name).await?;
+        let bound = remembered.iter().filter(|decided| decided.arguments.is_some()).count();
         // A permission applies where the policy asks, and to one definition. Restrictions always apply.
-        let remembered = remembered.filter(|remembered| {
-            remembered.decision != Decision::Allow
-                || verdict.decision == Decision::Ask && remembered.definition == definition_digest(tool)
+        remembered.retain(|remembered| {
+            remembered.arguments.is_none()
+                && (remembered.decision != Decision::Allow
+                    || verdict.decision == Decision::Ask && remembered.definition == definition_digest(tool))
         });
         let can_change = operator.is_ok_and(|Operator(caller)| needs_a_person(caller).is_ok());
         Ok(Self {
@@ -278,7 +282,8 @@ impl ToolPolicy {
             allow_line: verdict.allow_line,
             rule: toolbox.rules_about(user, tool).iter().map(|rule| rule.decision).max(),
             can_change: can_change && app.configuration().is_ok(),
-            remembered: remembered.map(DecisionView::from),
+            remembered: remembered.pop().map(DecisionView::from),
+            remembered_arguments: bound,
         })
     }
 }

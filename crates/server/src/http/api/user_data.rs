@@ -36,6 +36,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(usage))
         .routes(routes!(export_own))
         .routes(routes!(delete_own))
+        .routes(routes!(delete_vault))
         .routes(routes!(export))
         .routes(routes!(delete))
 }
@@ -168,14 +169,42 @@ fn archive(app: &App, user: UserId) -> Result<Response, ApiError> {
     )
 )]
 async fn delete_own(State(app): State<App>, caller: Identity) -> Result<StatusCode, ApiError> {
-    use coracle_store::KeyScope::{Admin, Approve};
-    if matches!(caller.how, How::Key { .. } | How::Bearer { .. }) && !caller.may(Approve) && !caller.may(Admin) {
-        let message = "deleting everything requires a person: a browser session, or an API key with the scope approve";
-        return Err(ApiError::forbidden("insufficient_scope", message));
-    }
+    by_person(&caller, "deleting everything")?;
     delete_all(&app, &caller.user, AccountFate::Kept).await?;
     tracing::info!(user = %caller.user, "data of a user deleted");
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Delete your vault of personal data
+///
+/// Deletes the keys of the vault and all values in it. Privacy tokens that were issued so far can never be restored. An API
+/// key needs the scope `admin` or `approve` in addition to `api`, so that programs cannot do this by default.
+#[utoipa::path(
+    delete, path = "/api/me/vault", operation_id = "delete_my_vault", tag = "users",
+    responses((status = 204, description = "Vault deleted, or there was none"), Refusals)
+)]
+async fn delete_vault(State(app): State<App>, caller: Identity) -> Result<StatusCode, ApiError> {
+    by_person(&caller, "deleting the vault")?;
+    app.auth.people.by(&caller.user).record_deleted_vault(&caller.user).await?;
+    match app.frontend.engine.privacy() {
+        Some(privacy) => {
+            let deleted = privacy.vaults().delete(&caller.user).await;
+            deleted.map_err(|error| ApiError::internal("delete a vault", error))?
+        }
+        None => app.auth.people.store().delete_vault(&caller.user).await?,
+    };
+    tracing::info!(user = %caller.user, "vault of a user deleted");
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Rejects keys and tokens that do not stand for a person.
+fn by_person(caller: &Identity, what: &str) -> Result<(), ApiError> {
+    use coracle_store::KeyScope::{Admin, Approve};
+    if matches!(caller.how, How::Key { .. } | How::Bearer { .. }) && !caller.may(Approve) && !caller.may(Admin) {
+        let message = format!("{what} requires a person: a browser session, or an API key with the scope approve");
+        return Err(ApiError::forbidden("insufficient_scope", message));
+    }
+    Ok(())
 }
 
 /// Delete a user with everything that they have

@@ -57,7 +57,7 @@ pub(super) async fn continue_run(
         for answer in due.open {
             match questions.answer(&user, &answer.question, said(answer.approve), &by).await {
                 Ok(_) | Err(AnswerError::NotOpen | AnswerError::Withdrawn) => {}
-                Err(error @ AnswerError::Store(_)) => tracing::error!(%error, %user, "cannot store an answer"),
+                Err(error) => tracing::error!(%error, %user, "an answer does not count"),
             }
         }
     });
@@ -78,9 +78,15 @@ impl Due {
         question: ParkedQuestion,
         answer: Option<&ApprovalAnswer>,
     ) -> Result<(), OpenAiError> {
-        let is_open = open.iter().any(|open| open.question.id.as_str() == question.id);
-        if is_open {
+        let found = open.iter().find(|open| open.question.id.as_str() == question.id);
+        if let Some(open) = found {
             let answer = answer.ok_or_else(|| unanswered(&question.id))?;
+            let (asked, user) = (&open.question, &caller.user);
+            if answer.approve
+                && let Some(quorum) = asked.quorum.as_ref().filter(|quorum| !quorum.counts(user, &asked.user))
+            {
+                return Err(waits_for(&quorum.to_string(), &question.id));
+            }
             self.open.push(answer.clone());
             return Ok(());
         }
@@ -103,12 +109,22 @@ fn unanswered(question: &str) -> OpenAiError {
     OpenAiError::parameter("input", message)
 }
 
+/// Other people have to approve.
+fn waits_for(who: &str, question: &str) -> OpenAiError {
+    let message = format!(
+        "the approval request `{question}` waits for {who}: send the same answer again when they have approved, or \
+         `approve: false` to give the call up"
+    );
+    ApiError::new(StatusCode::CONFLICT, "waits_for_group", message).into()
+}
+
 /// A question that has ended keeps its answer.
 fn agrees(record: &ApprovalRecord, answer: &ApprovalAnswer) -> Result<(), OpenAiError> {
-    let (is_yes, ended) = match record.outcome {
-        ApprovalOutcome::Once | ApprovalOutcome::Session | ApprovalOutcome::Always => (true, "was approved"),
-        ApprovalOutcome::Refuse => (false, "was refused"),
-        ApprovalOutcome::TimedOut => (false, "timed out, which counts as no"),
+    let is_yes = record.outcome.is_yes();
+    let ended = match record.outcome {
+        ApprovalOutcome::TimedOut => "timed out, which counts as no",
+        _ if is_yes => "was approved",
+        _ => "was refused",
     };
     if is_yes == answer.approve {
         return Ok(());

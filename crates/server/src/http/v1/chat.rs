@@ -86,7 +86,7 @@ impl Events {
 async fn start(app: &App, user: &UserId, request: ChatRequest) -> Result<ChatRun, OpenAiError> {
     let chosen = app.model(user, request.model.as_deref()).await??;
     let frontend = app.frontend.of_user(user);
-    let tools = FrontendTools::new(frontend, Arc::new(NobodyToAsk));
+    let tools = FrontendTools::new(frontend, Arc::new(NobodyToAsk)).in_mode(request.coracle.mode);
     let mut asked = request.into_model_request(app.agent.allows_image_urls)?;
     check_names(&asked.tools)?;
     asked.items = app.continuations.restore(user, asked.items);

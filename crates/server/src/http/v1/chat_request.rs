@@ -2,6 +2,7 @@
 
 use super::error::OpenAiError;
 use coracle_models::{Call, CallResult, Effort, Item, ModelRequest, Part, ResponseFormat, ToolChoice, ToolDefinition};
+use coracle_types::Mode;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
@@ -59,6 +60,9 @@ pub(super) struct Extension {
     /// Where the client sees what the agent does.
     #[serde(default)]
     pub(super) activity: Activity,
+    /// Whether code changes something, or its effects are collected as plans that a person approves.
+    #[serde(default)]
+    pub(super) mode: Mode,
 }
 
 /// Where a client sees the code that the agent runs, and its output.

@@ -4,7 +4,7 @@ use super::chat_request::{format_of, function_definition};
 use super::error::OpenAiError;
 use coracle_models::{Effort, ResponseFormat, ToolChoice, ToolDefinition};
 use coracle_runs::{AlwaysAsk, ModelOptions, RunSpec};
-use coracle_types::{ConversationId, RunId};
+use coracle_types::{ConversationId, Mode, RunId};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
@@ -73,6 +73,9 @@ pub(super) struct Extension {
     /// Whether events are sent that only Coracle has.
     #[serde(default)]
     pub(super) events: bool,
+    /// Whether code changes something, or its effects are collected as plans that a person approves.
+    #[serde(default)]
+    pub(super) mode: Mode,
 }
 
 impl ResponsesRequest {
@@ -149,6 +152,7 @@ impl ResponsesRequest {
             may_ask: waits || is_stored,
             parks: !waits && is_stored,
             always_ask,
+            mode: self.coracle.mode,
             is_stored,
             metadata,
             echo,

@@ -42,7 +42,7 @@ impl Frontend {
             return Err(unknown_tool(&request.name));
         };
         let way = self.way(&tool.server, &context).await;
-        let resume = resume(request.request_state.take(), request.input_responses.take());
+        let resume = self.resume(request.request_state.take(), request.input_responses.take()).await?;
         // Only a call that may have to wait for its client is recognised by its arguments later.
         let arguments = match Way::of(&context) {
             Way::Request => request.arguments.take(),
@@ -58,6 +58,7 @@ impl Frontend {
                 let call = DirectCall {
                     user: frontend.user(),
                     session: None,
+                    conversation: Some(frontend.client_place.clone()),
                     server: tool.server.clone(),
                     tool: tool.wire,
                     arguments,
@@ -65,7 +66,7 @@ impl Frontend {
                     context: upward.context(
                         cancel,
                         way,
-                        OfServer { client, server: tool.server.clone() },
+                        OfServer { client, server: tool.server.clone(), frontend: frontend.clone() },
                         asks,
                         meta,
                         resume,
@@ -76,7 +77,9 @@ impl Frontend {
                 drop(under_way);
                 frontend.metrics.passed_on(tool.server.as_str(), answer.is_ok());
                 match answer {
-                    Ok(value) if is_input_required(&value) => questions(value, &tool.server).map(Into::into),
+                    Ok(value) if is_input_required(&value) => {
+                        frontend.questions(value, &tool.server).await.map(Into::into)
+                    }
                     Ok(value) => read::<CallToolResult>(value, &tool.server).map(Into::into),
                     Err(DirectError::Refused { number, message, data }) => Err(refused(number, message, data)),
                     Err(DirectError::Failed(error)) => {
@@ -98,12 +101,14 @@ impl Frontend {
             let name: String = request.name.chars().take(100).collect();
             return Err(ErrorData::invalid_params(format!("there is no prompt {name:?}"), None));
         };
-        let passed = plain(&context, resume(request.request_state, request.input_responses));
-        let arguments = request.arguments.unwrap_or_default();
+        self.receives(&prompt.server).await?;
+        let passed = plain(&context, self.resume(request.request_state, request.input_responses).await?);
+        let arguments = self.restored(request.arguments.unwrap_or_default().into()).await?;
+        let arguments = arguments.as_object().cloned().unwrap_or_default();
         let answer = self.upstream()?.get_prompt(&self.user(), &prompt.server, &prompt.wire, arguments, passed).await;
         let value = answer.map_err(|error| failed(&error))?;
         if is_input_required(&value) {
-            return questions(value, &prompt.server).map(Into::into);
+            return self.questions(value, &prompt.server).await.map(Into::into);
         }
         read::<GetPromptResult>(value, &prompt.server).map(Into::into)
     }
@@ -115,10 +120,11 @@ impl Frontend {
     ) -> Result<ReadResourceResponse, ErrorData> {
         let mut last = None;
         for server in self.holders(&request.uri).await {
-            let resume = resume(request.request_state.clone(), request.input_responses.clone());
+            self.receives(&server).await?;
+            let resume = self.resume(request.request_state.clone(), request.input_responses.clone()).await?;
             let passed = plain(&context, resume);
             match self.upstream()?.read_resource(&self.user(), &server, &request.uri, passed).await {
-                Ok(value) if is_input_required(&value) => return questions(value, &server).map(Into::into),
+                Ok(value) if is_input_required(&value) => return self.questions(value, &server).await.map(Into::into),
                 Ok(value) => return read::<ReadResourceResult>(value, &server).map(Into::into),
                 Err(error) => last = Some(failed(&error)),
             }
@@ -154,12 +160,38 @@ impl Frontend {
         let mut last = None;
         for server in servers {
             let passed = plain(&context, None);
+            self.receives(&server).await?;
             match self.upstream()?.complete(&self.user(), &server, params.clone(), passed).await {
                 Ok(value) => return read(value, &server),
                 Err(error) => last = Some(failed(&error)),
             }
         }
         Err(last.unwrap_or_else(|| ErrorData::invalid_params("nothing to complete", None)))
+    }
+
+    /// Questions in the result of a server.
+    async fn questions(&self, mut value: Value, server: &ServerName) -> Result<InputRequiredResult, ErrorData> {
+        attribute_all(server, &mut value).map_err(|reason| {
+            ErrorData::internal_error(format!("cannot forward the question of server {server}: {reason}"), None)
+        })?;
+        self.questions_for_model(&mut value).await?;
+        read(value, server)
+    }
+
+    /// The answers to questions in an earlier result.
+    async fn resume(
+        &self,
+        state: Option<String>,
+        responses: Option<InputResponses>,
+    ) -> Result<Option<Resume>, ErrorData> {
+        if state.is_none() && responses.is_none() {
+            return Ok(None);
+        }
+        let mut restored = Map::new();
+        for (key, response) in responses.unwrap_or_default() {
+            restored.insert(key, self.restored(response).await?);
+        }
+        Ok(Some(Resume { responses: restored, state }))
     }
 
     /// How questions of the server reach the client: unchanged if both use the stateless revision.
@@ -300,23 +332,8 @@ async fn tell_log(frontend: &Frontend, peer: &Peer<RoleServer>, logs: Logs, mess
     }
 }
 
-/// Questions in the result of a server.
-fn questions(mut value: Value, server: &ServerName) -> Result<InputRequiredResult, ErrorData> {
-    attribute_all(server, &mut value).map_err(|reason| {
-        ErrorData::internal_error(format!("cannot forward the question of server {server}: {reason}"), None)
-    })?;
-    read(value, server)
-}
-
 fn is_input_required(value: &Value) -> bool {
     value.get("resultType").and_then(Value::as_str) == Some("input_required")
-}
-
-fn resume(state: Option<String>, responses: Option<InputResponses>) -> Option<Resume> {
-    if state.is_none() && responses.is_none() {
-        return None;
-    }
-    Some(Resume { responses: responses.unwrap_or_default().into_iter().collect(), state })
 }
 
 /// Metadata of the client's request, without what belongs to its own connection.

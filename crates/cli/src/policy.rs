@@ -1,0 +1,33 @@
+//! `coracle policy`: tests of the rules, and where data came from.
+
+mod sources;
+mod test;
+
+use crate::status::Status;
+use clap::{Args, Subcommand};
+use std::path::Path;
+
+#[derive(Debug, Args)]
+pub(crate) struct PolicyArguments {
+    #[command(subcommand)]
+    command: PolicyCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum PolicyCommand {
+    /// Compare the decisions of the policy with those that a file expects.
+    #[command(after_help = test::AFTER_HELP)]
+    Test(test::TestArguments),
+    /// List the servers whose data is in sessions, conversations and workspaces.
+    Sources(sources::SourcesArguments),
+    /// Forget where the data of a place came from.
+    ForgetSources(sources::ForgetArguments),
+}
+
+pub(crate) fn run(arguments: &PolicyArguments, config: Option<&Path>) -> anyhow::Result<Status> {
+    match &arguments.command {
+        PolicyCommand::Test(arguments) => test::run(arguments, config),
+        PolicyCommand::Sources(arguments) => sources::list(arguments),
+        PolicyCommand::ForgetSources(arguments) => sources::forget(arguments),
+    }
+}
