@@ -180,13 +180,12 @@ impl Placeholders {
         with: &mut dyn FnMut(&Place, Use) -> Result<Value, String>,
     ) -> Result<Value, String> {
         let mut filled = String::new();
-        let mut rest = text;
-        while let Some((start, length, place)) = self.first_in(rest) {
-            let (before, after) =
-                (rest.get(..start).unwrap_or_default(), rest.get(start + length..).unwrap_or_default());
-            if place.is_text && filled.is_empty() && before.is_empty() && after.is_empty() {
+        let mut at = 0;
+        while let Some((start, length, place)) = self.first_in(text, at) {
+            if place.is_text && start == 0 && length == text.len() {
                 return with(place, Use::Whole);
             }
+            let before = text.get(at..start).unwrap_or_default();
             self.check(before)?;
             filled.push_str(before);
             match with(place, Use::Part)? {
@@ -194,27 +193,28 @@ impl Placeholders {
                 Value::Null => {}
                 other => filled.push_str(&other.to_string()),
             }
-            rest = after;
+            at = start + length;
         }
+        let rest = text.get(at..).unwrap_or_default();
         self.check(rest)?;
         filled.push_str(rest);
         Ok(filled.into())
     }
 
-    /// The first placeholder in a text: where it starts, and its length.
-    fn first_in(&self, text: &str) -> Option<(usize, usize, &Place)> {
+    /// The first placeholder in a text at or after a place: where it starts, and its length.
+    fn first_in(&self, text: &str, from: usize) -> Option<(usize, usize, &Place)> {
         let prefix = format!("planned_{}_", self.nonce);
-        let marked = text.find(&prefix).and_then(|start| {
+        let marked = text.get(from..).and_then(|rest| rest.find(&prefix)).and_then(|found| {
+            let start = from + found;
             let digits = text.get(start + prefix.len()..)?.split_once('_')?.0;
             let place = self.places.get(digits.parse::<usize>().ok().filter(|index| index.to_string() == digits)?)?;
             place.is_text.then_some((start, prefix.len() + digits.len() + 1, place))
         });
-        [marked, self.first_number_in(text)].into_iter().flatten().min_by_key(|(start, ..)| *start)
+        [marked, self.first_number_in(text, from)].into_iter().flatten().min_by_key(|(start, ..)| *start)
     }
 
-    fn first_number_in(&self, text: &str) -> Option<(usize, usize, &Place)> {
+    fn first_number_in(&self, text: &str, mut from: usize) -> Option<(usize, usize, &Place)> {
         let prefix = self.prefix();
-        let mut from = 0;
         while let Some(found) = text.get(from..)?.find(&prefix) {
             let start = from + found;
             let digits: usize = text.get(start..)?.bytes().take_while(u8::is_ascii_digit).count();
@@ -268,7 +268,7 @@ impl Placeholders {
         let is_list = value.is_array();
         if is_list || inner.len() > 1 {
             let place = inner.iter().find_map(|value| match value {
-                Value::String(text) => self.first_in(text).map(|(.., place)| place),
+                Value::String(text) => self.first_in(text, 0).map(|(.., place)| place),
                 Value::Number(number) => self.number(number).ok().flatten(),
                 _ => None,
             });

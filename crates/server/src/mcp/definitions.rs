@@ -504,6 +504,6 @@ mod tests {
         assert_eq!(names_of(Profile::Code), ["execute_code", "search_tools", "get_tool_definition"]);
         assert!(names_of(Profile::Direct).is_empty());
         assert_eq!(names_of(Profile::Full), names());
-        assert_eq!(names().len(), 32);
+        assert_eq!(names().len(), 33);
     }
 }
