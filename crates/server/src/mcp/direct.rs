@@ -1,6 +1,7 @@
 //! The gateway: forwards every tool, resource and prompt of every server, subject to the same policy.
 
 mod lists;
+mod questions;
 mod requests;
 mod watching;
 

@@ -1,9 +1,10 @@
 //! Forwards calls, reads and other requests to their server.
 
-use super::super::client_requests::{OfServer, Way, attribute_all, capabilities};
+use super::super::client_requests::{Way, attribute_all, capabilities};
 use super::super::progress::Progress;
 use super::super::run::{Answer, Call, Run};
 use super::super::{refusal, unknown_tool};
+use super::questions::OfServer;
 use super::{failed, read, refused};
 use crate::mcp::Frontend;
 use coracle_engine::{DirectCall, DirectError};
