@@ -84,7 +84,7 @@ pub use history::{History, ShownTask};
 pub use host_calls::{HostCallError, HostCalls, NoCalls};
 pub use housekeeping::{Cleaned, Cleanup, CleanupMode, CleanupStep, Housekeeping, WorkspaceUse};
 pub use in_process::{Handler, InProcess};
-pub use plan_runs::{PlanApproval, PlanError};
+pub use plan_runs::{PlanApproval, PlanError, hide_in_plan};
 pub use plans::{PlanSettings, PlanSettingsError, ToolEffect};
 pub use privacy::{Privacy, PrivacyModes, tokenize_message};
 pub use replay::{Difference, Replay, ReplayError, ReplayFiles, ReplayedTask};
