@@ -26,6 +26,7 @@ use crate::sources::SourceTracker;
 use crate::toolbox::{Inventory, Toolbox};
 use crate::waiting::telling;
 use asking::Asking;
+use flows::Holds;
 use async_trait::async_trait;
 use coracle_guardrails::Access;
 use coracle_policy::{Approver, Call};
@@ -42,7 +43,7 @@ use tokio::sync::{OnceCell, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 /// Code of calls that a rule denies.
-const DENIED: &str = "denied_by_policy";
+pub(crate) const DENIED: &str = "denied_by_policy";
 
 /// Hint for an answer that is too large.
 const LESS: &str = "ask the tool for less at once: a filter, a page, a range";
@@ -209,7 +210,11 @@ impl Broker {
         line.announce(&self.listener, &arguments).await;
         let mut current = Current { line, entry, foreseen: None };
         let mut outcome = if let Some(planner) = &self.planner {
-            self.plan(planner, &server, &tool, arguments, &mut current).await
+            match self.plan(planner, &server, &tool, arguments, &mut current).await {
+                // Checks of restored arguments may quote them.
+                Err(error) => self.shown_to_code(Err(error)).await,
+                planned => planned,
+            }
         } else if let Some(answer) = replayed {
             current.line.replayed();
             let noted = match ServerName::new(&server) {
@@ -222,7 +227,7 @@ impl Broker {
             })
         } else {
             let outcome = self.call(&server, &tool, arguments, &mut current).await;
-            let shown = self.shown_to_code(&server, outcome).await;
+            let shown = self.shown_to_code(outcome).await;
             self.with_sources(&server, shown).await
         };
         if let Some(entry) = current.entry
@@ -302,7 +307,7 @@ impl Broker {
             })?;
             let length = json::length(&answer);
             self.fits(length, LESS)?;
-            self.came_from(server.as_str(), &answer).await?;
+            self.came_from(server.as_str(), &answer, Holds::Data).await?;
             Ok::<_, DirectError>((answer, length))
         };
         let (user, outcome) = (&self.caller.user, passed.await);
