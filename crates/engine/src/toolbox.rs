@@ -230,18 +230,6 @@ impl Toolbox {
         self.store.copy_sources(user, from, to).await
     }
 
-    pub(crate) async fn note_source(
-        &self,
-        user: &UserId,
-        place: &Place,
-        server: &ServerName,
-    ) -> Result<(), StoreError> {
-        let labels = self.approvals.flows().labels().of_tool(server, ToolHints::default());
-        let (place, server, seen_at) = (place.clone(), server.clone(), SystemTime::now());
-        let source = PlacedSource { place, server, labels, execution: None, seen_at };
-        self.store.add_sources(user, &[source]).await
-    }
-
     /// The sources of an execution in these places.
     pub(crate) fn tracker(
         &self,

@@ -5,7 +5,7 @@ use crate::host_calls::HostCallError;
 use crate::privacy::failed;
 use coracle_policy::{Cargo, Concern, Sink, Sources, ToolNames, Valuable};
 use coracle_privacy::label_of_token;
-use coracle_types::{PrivacyMode, ServerName, Tool, ToolHints};
+use coracle_types::{ServerName, Tool, ToolHints};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
