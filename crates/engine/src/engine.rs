@@ -27,7 +27,8 @@ use coracle_sandbox::Backend;
 use coracle_store::{
     ArtifactRecord, ArtifactUsage, ArtifactVersion, ExecutionRecord, Kept, Place, SessionRecord, Store, StoreError,
 };
-use coracle_types::{Artifact, ArtifactId, Execution, ExecutionId, Limits, Mode, Plan, PlanId, ServerName, UserId};
+use coracle_types::{Artifact, ArtifactId, Execution, ExecutionId, Limits, Mode, Plan, PlanId, UserId};
+use coracle_upstream::UpstreamError;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fs::File;

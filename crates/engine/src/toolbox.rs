@@ -22,7 +22,7 @@ use crate::sources::{SourceTracker, TrackedWorkspace, sources_unknown};
 pub use caps::CallCaps;
 use coracle_catalog::{Shape, Uses, Validator};
 use coracle_policy::{Approvals, Policy, Refusal, Rules};
-use coracle_store::{ListedTools, Owner, Place, PlacedSource, Store, StoreError};
+use coracle_store::{ListedTools, Owner, Place, Store, StoreError};
 use coracle_types::{Decision, ExecutionId, Schema, ServerName, ServerSpec, Tool, ToolHints, UserId};
 use coracle_upstream::{Change, Changed, ToolList, UpstreamError};
 pub use discovery::{FoundTool, ToolSearch, described};
