@@ -48,6 +48,21 @@ pub enum Event {
         language: Language,
         code: Digest,
         code_bytes: u64,
+        /// Whether a session is replayed, which calls no tools.
+        #[serde(skip_serializing_if = "is_false")]
+        replay: bool,
+    },
+    /// Code is not run, because the guardrails do not allow it.
+    #[serde(rename = "execution.denied")]
+    ExecutionDenied {
+        execution: ExecutionId,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        session: Option<SessionId>,
+        language: Language,
+        code: Digest,
+        code_bytes: u64,
+        /// The error code of the execution.
+        reason: &'static str,
     },
     /// Code has ended.
     #[serde(rename = "execution.ended")]
@@ -189,6 +204,11 @@ pub enum Event {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
 fn is_zero(number: &u64) -> bool {
     *number == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// Whether a tool is called.

@@ -7,7 +7,7 @@ use crate::json;
 use crate::request::Request;
 use coracle_audit::{AuditError, AuditLog, Entry, Event, Verdict};
 use coracle_policy::{Answer, Grant, GroupAnswer, Question, Reason, Refusal};
-use coracle_types::{Execution, ExecutionId, PlanId, ServerName, ToolCall, UserId};
+use coracle_types::{Execution, ExecutionId, Failure, PlanId, ServerName, ToolCall, UserId};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
@@ -16,6 +16,15 @@ use std::time::Instant;
 
 /// Maximum length of a tool name that is recorded as it is.
 const MAX_PLAIN: usize = 64;
+
+/// Why code runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RunKind {
+    /// Somebody wants its result.
+    Execution,
+    /// A session is replayed, with recorded answers.
+    Replay,
+}
 
 /// The audit log, if there is one. Cheap to clone; the log is set later.
 #[derive(Clone, Debug, Default)]
@@ -41,7 +50,12 @@ impl Audit {
 
     /// Records that code is about to run. Returns the reason if that is not possible now: the code may run, but every
     /// call that it makes is refused for the same reason.
-    pub(crate) async fn began(&self, request: &Request, execution: &ExecutionId) -> (Running, Option<AuditError>) {
+    pub(crate) async fn began(
+        &self,
+        request: &Request,
+        execution: &ExecutionId,
+        kind: RunKind,
+    ) -> (Running, Option<AuditError>) {
         let mut running = Running { audit: self.clone(), user: request.user.clone(), began: Instant::now(), end: None };
         let Some(log) = self.log() else { return (running, None) };
         running.end = Some((execution.clone(), None, 0));
@@ -52,6 +66,7 @@ impl Audit {
             language: request.language,
             code,
             code_bytes: request.code.len() as u64,
+            replay: kind == RunKind::Replay,
         };
         let appended = match code {
             Ok(code) => log.append(Entry::of(&request.user, event(code))).await,
@@ -61,6 +76,22 @@ impl Audit {
             log.append_later(Entry::of(&request.user, event(String::new())));
         }
         (running, appended.err())
+    }
+
+    /// Records that the guardrails do not allow code, which is therefore not run.
+    pub(crate) async fn not_run(&self, request: &Request, execution: &ExecutionId, failure: &Failure) {
+        let Some(log) = self.log() else { return };
+        // A digest that cannot be made is no reason to leave the refusal out.
+        let code = log.digest(request.code.as_bytes()).await.unwrap_or_default();
+        let event = Event::ExecutionDenied {
+            execution: execution.clone(),
+            session: request.session.clone(),
+            language: request.language,
+            code,
+            code_bytes: request.code.len() as u64,
+            reason: failure.error_code.as_str(),
+        };
+        log.append_later(Entry::of(&request.user, event));
     }
 
     /// Records that a call is allowed. If this fails, it must not be made.

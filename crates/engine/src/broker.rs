@@ -8,6 +8,7 @@ mod asking;
 mod flows;
 mod personal;
 pub(crate) mod planning;
+mod requests;
 mod search;
 
 use crate::answer::Answer;
@@ -32,6 +33,7 @@ use coracle_policy::{Approver, Call};
 use coracle_store::Place;
 use coracle_types::{Event, ExecutionId, MAX_CALL_BYTES, ServerName, SessionId, Tool, ToolHints, UserId};
 use coracle_upstream::{CallContext, ServerState, ServerStatus, UpstreamError};
+use flows::Holds;
 use planning::Foreseen;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeSet, HashSet};
@@ -42,7 +44,7 @@ use tokio::sync::{OnceCell, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 /// Code of calls that a rule denies.
-const DENIED: &str = "denied_by_policy";
+pub(crate) const DENIED: &str = "denied_by_policy";
 
 /// Hint for an answer that is too large.
 const LESS: &str = "ask the tool for less at once: a filter, a page, a range";
@@ -209,7 +211,11 @@ impl Broker {
         line.announce(&self.listener, &arguments).await;
         let mut current = Current { line, entry, foreseen: None };
         let mut outcome = if let Some(planner) = &self.planner {
-            self.plan(planner, &server, &tool, arguments, &mut current).await
+            match self.plan(planner, &server, &tool, arguments, &mut current).await {
+                // Checks of restored arguments may quote them.
+                Err(error) => self.shown_to_code(Err(error)).await,
+                planned => planned,
+            }
         } else if let Some(answer) = replayed {
             current.line.replayed();
             let noted = match ServerName::new(&server) {
@@ -222,7 +228,7 @@ impl Broker {
             })
         } else {
             let outcome = self.call(&server, &tool, arguments, &mut current).await;
-            let shown = self.shown_to_code(&server, outcome).await;
+            let shown = self.shown_to_code(outcome).await;
             self.with_sources(&server, shown).await
         };
         if let Some(entry) = current.entry
@@ -302,7 +308,7 @@ impl Broker {
             })?;
             let length = json::length(&answer);
             self.fits(length, LESS)?;
-            self.came_from(server.as_str(), &answer).await?;
+            self.came_from(server.as_str(), &answer, Holds::Data).await?;
             Ok::<_, DirectError>((answer, length))
         };
         let (user, outcome) = (&self.caller.user, passed.await);

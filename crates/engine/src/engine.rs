@@ -12,7 +12,7 @@ use crate::plan_runs::{PlanApproval, PlanError, PlanRunner, make};
 use crate::plans::PlanSettings;
 use crate::privacy::{CurrentPrivacy, PiiCalls, Privacy};
 use crate::replay::{Replay, ReplayError, ReplayFiles, replay};
-use crate::request::{DirectCall, DirectError, Request};
+use crate::request::{DirectCall, DirectError, DirectRequest, Request};
 use crate::sandboxes::Sandboxes;
 use crate::sessions::Sessions;
 use crate::skill_store::{CodeSkill, Library, Shelves, SkillError};
@@ -27,7 +27,8 @@ use coracle_sandbox::Backend;
 use coracle_store::{
     ArtifactRecord, ArtifactUsage, ArtifactVersion, ExecutionRecord, Kept, Place, SessionRecord, Store, StoreError,
 };
-use coracle_types::{Artifact, ArtifactId, Execution, ExecutionId, Limits, Mode, Plan, PlanId, ServerName, UserId};
+use coracle_types::{Artifact, ArtifactId, Execution, ExecutionId, Limits, Mode, Plan, PlanId, UserId};
+use coracle_upstream::UpstreamError;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -201,14 +202,6 @@ impl Engine {
         }
     }
 
-    /// Notes that a place gets data of a server, not by a call of a tool. Does nothing while no flow rule depends on it.
-    pub async fn note_source(&self, user: &UserId, place: &Place, server: &ServerName) -> Result<(), StoreError> {
-        match self.parts().tools.toolbox() {
-            Some(toolbox) if toolbox.approvals().flows().is_active() => toolbox.note_source(user, place, server).await,
-            _ => Ok(()),
-        }
-    }
-
     /// The vault of a user, if what goes to a model has tokens instead of personal data.
     pub async fn vault_for_model(&self, user: &UserId) -> Result<Option<Arc<UserVault>>, PrivacyError> {
         match self.parts().privacy.in_use() {
@@ -260,6 +253,18 @@ impl Engine {
     /// Calls one tool for a client that does not write code, through the same broker as calls from code.
     pub async fn call_tool(&self, call: DirectCall) -> Result<Value, DirectError> {
         self.parts().tools.call(call).await
+    }
+
+    /// Makes a request of a client that is no call of a tool, if the rules allow it. `make` gets the arguments for the server.
+    pub async fn pass_on<R>(
+        &self,
+        request: DirectRequest,
+        make: impl FnOnce(Map<String, Value>) -> R,
+    ) -> Result<Value, DirectError>
+    where
+        R: Future<Output = Result<Value, UpstreamError>>,
+    {
+        self.parts().tools.request(request, make).await
     }
 
     /// The log of sessions.

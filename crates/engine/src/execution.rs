@@ -11,6 +11,7 @@ pub(crate) use facts::{Facts, nothing_ran};
 use crate::active::Active;
 use crate::artifacts::{Artifacts, Author};
 use crate::audience::Audience;
+use crate::audit::RunKind;
 use crate::call_file::{CallFile, ResumeError};
 use crate::capture::{Capture, Output};
 use crate::guards::Guards;
@@ -83,7 +84,10 @@ impl Executor {
         }
         match self.guards.check(&request, &self.parts.tools).await {
             Ok(warnings) => facts.warnings.extend(warnings),
-            Err(failure) => return nothing_ran(facts, &request, failure),
+            Err(failure) => {
+                self.parts.tools.audit().not_run(&request, &facts.id, &failure).await;
+                return nothing_ran(facts, &request, failure);
+            }
         }
         if self.under_way.is_stopping() {
             return nothing_ran(facts, &request, stopped());
@@ -128,7 +132,7 @@ impl Executor {
         request.cancel = asked.child_token();
         let begun = facts.begun(&request);
         let open = self.under_way.begin(&self.parts.store, begun, &request.cancel, request.is_listed);
-        let (running, unavailable) = self.parts.tools.audit().began(&request, &facts.id).await;
+        let (running, unavailable) = self.parts.tools.audit().began(&request, &facts.id, RunKind::Execution).await;
         facts.warnings.extend(unavailable.map(|error| not_audited(&error)));
         facts.tools = self.parts.tools.known(&request).await;
         facts.sources = self.sources(&request, &facts.id, &workspace).await;

@@ -84,11 +84,11 @@ pub use history::{History, ShownTask};
 pub use host_calls::{HostCallError, HostCalls, NoCalls};
 pub use housekeeping::{Cleaned, Cleanup, CleanupMode, CleanupStep, Housekeeping, WorkspaceUse};
 pub use in_process::{Handler, InProcess};
-pub use plan_runs::{PlanApproval, PlanError};
+pub use plan_runs::{PlanApproval, PlanError, hide_in_plan};
 pub use plans::{PlanSettings, PlanSettingsError, ToolEffect};
 pub use privacy::{Privacy, PrivacyModes, tokenize_message};
 pub use replay::{Difference, Replay, ReplayError, ReplayFiles, ReplayedTask};
-pub use request::{CallLogging, DirectCall, DirectError, MAX_CODE_BYTES, Request};
+pub use request::{CallLogging, DirectCall, DirectError, DirectRequest, MAX_CODE_BYTES, Request};
 pub use servers::Servers;
 pub use skill_store::{
     CodeSkill, DeclaredTool, HelperModule, InvalidSkillName, Library, MAX_BODY_BYTES, Origin, Shelved, SkillError,

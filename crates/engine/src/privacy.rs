@@ -30,11 +30,6 @@ impl PrivacyModes {
     fn strictest(&self) -> PrivacyMode {
         self.servers.values().copied().fold(self.general, PrivacyMode::max)
     }
-
-    fn of(&self, server: &str) -> PrivacyMode {
-        let own = self.servers.iter().find(|(name, _)| name.as_str() == server);
-        own.map_or(self.general, |(_, mode)| *mode)
-    }
 }
 
 /// The vaults of the users, and where they are used.
@@ -66,14 +61,10 @@ impl Privacy {
         self.modes.strictest() > PrivacyMode::Off
     }
 
-    /// Whether code works on tokens of at least one server.
+    /// Whether code works on tokens. If one server is strict, code gets tokens from all servers: another one may return data
+    /// that it was given instead of tokens, or that it keeps from earlier calls.
     pub(crate) fn is_strict(&self) -> bool {
         self.modes.strictest() == PrivacyMode::Strict
-    }
-
-    /// The mode of a server.
-    pub(crate) fn mode_of(&self, server: &str) -> PrivacyMode {
-        self.modes.of(server)
     }
 
     /// The vault of a user.

@@ -1,26 +1,28 @@
 //! Runs the code of a session again, with the recorded answers of the host, and compares the outcomes.
 //!
 //! The code runs in a temporary workspace, which is empty at first or a copy of the user's. It calls nothing: a call that
-//! was not recorded is an error that the code sees.
+//! was not recorded is an error that the code sees, and so is one that the rules deny by now. Code that the guardrails do not
+//! allow by now is not run.
 
 mod files;
+mod player;
 
-use crate::call_log::{CallAnswer, digest};
+use crate::audit::RunKind;
 use crate::capture::Capture;
 use crate::execution::{Executor, Facts};
-use crate::host_calls::{HostCallError, HostCalls};
+use crate::host_calls::HostCalls;
 use crate::journal::{Tape, Taped, outcome, text_digest};
 use crate::request::Request;
 use crate::run::{Context, run};
 use crate::sessions::Live;
 use crate::toolbox::Listing;
-use async_trait::async_trait;
 use coracle_store::{SessionRecord, StoreError, TaskRecord, TaskState};
 use coracle_types::{Limits, UserId};
+use player::{Player, Rules};
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 /// Maximum length of a differing value that is shown.
@@ -134,8 +136,15 @@ pub(crate) async fn replay(
         request.session = Some(session.id.clone());
         request.limits = limits.clone();
         request.cancel = cancel.clone();
-        let player = Arc::new(Player::new(entries, missed));
-        let now = replay_one(executor, &request, &workspace, &task, &mut live, &player).await;
+        let facts = Facts::new(&request);
+        if let Err(failure) = executor.guards().check(&request, &parts.tools).await {
+            parts.tools.audit().not_run(&request, facts.id(), &failure).await;
+            replayed.tasks.push(skipped(&failure.error));
+            continue;
+        }
+        let rules = Rules::of(&parts.tools, user, facts.id());
+        let player = Arc::new(Player::new(entries, missed, rules));
+        let now = replay_one(executor, facts, &request, &workspace, &task, &mut live, &player).await;
         let differences = differences(&task, &now, &player);
         replayed.tasks.push(ReplayedTask { number: task.number, skipped: None, differences });
         if cancel.is_cancelled() {
@@ -147,14 +156,16 @@ pub(crate) async fn replay(
 
 async fn replay_one(
     executor: &Executor,
+    mut facts: Facts,
     request: &Request,
     workspace: &Path,
     task: &TaskRecord,
     live: &mut Option<Live>,
     player: &Arc<Player>,
 ) -> Value {
-    let mut facts = Facts::new(request);
     let parts = executor.parts();
+    // Without an audit log, code runs, too. It calls nothing here.
+    let (running, _) = parts.tools.audit().began(request, facts.id(), RunKind::Replay).await;
     facts.tools.inventory = parts.tools.inventory(&request.user, Listing::For(&request.code)).await;
     let mut capture = Capture::new(None, request.limits.output_bytes);
     let restarted = task.outcome.as_ref().and_then(|outcome| outcome.get("session_restarted"));
@@ -180,49 +191,8 @@ async fn replay_one(
         }
     };
     let execution = executor.finished(facts, request, ran, &capture.finish(), workspace);
+    running.ended(&execution);
     outcome(&serde_json::to_value(&execution).unwrap_or_default())
-}
-
-/// Answers from the recording.
-#[derive(Debug)]
-struct Player {
-    /// Answers that the code has not asked for yet.
-    left: Mutex<Vec<Taped>>,
-    /// Calls that are not in the recording.
-    unknown: Mutex<Vec<String>>,
-    /// Number of calls of which nothing was recorded.
-    missed: u64,
-}
-
-impl Player {
-    fn new(entries: Vec<Taped>, missed: u64) -> Self {
-        Self { left: Mutex::new(entries), unknown: Mutex::default(), missed }
-    }
-}
-
-#[async_trait]
-impl HostCalls for Player {
-    async fn call(&self, method: String, params: Map<String, Value>) -> Result<Value, HostCallError> {
-        let (what, digest) = digest(&method, &params);
-        let refused = |code: &str, message: String| HostCallError { code: code.to_owned(), message, retryable: false };
-        let found = {
-            let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
-            let place = left.iter().position(|taped| taped.what == what && taped.digest == digest);
-            place.map(|place| left.remove(place))
-        };
-        match found.map(|taped| taped.said) {
-            Some(CallAnswer::Answer(answer)) => Ok(answer),
-            Some(CallAnswer::Error { code, message, retryable }) => Err(HostCallError { code, message, retryable }),
-            Some(CallAnswer::NotRecorded { bytes }) => {
-                let message = format!("the answer of {what} was {bytes} bytes long, too much to be recorded");
-                Err(refused("not_recorded", message))
-            }
-            None => {
-                self.unknown.lock().unwrap_or_else(PoisonError::into_inner).push(what.clone());
-                Err(refused("not_recorded", format!("{what} was not called with these arguments then")))
-            }
-        }
-    }
 }
 
 fn differences(task: &TaskRecord, now: &Value, player: &Player) -> Vec<Difference> {
@@ -234,15 +204,14 @@ fn differences(task: &TaskRecord, now: &Value, player: &Player) -> Vec<Differenc
             found.push(Difference { what: what.to_owned(), then: shown(then.get(field)), now: shown(now.get(field)) });
         }
     }
-    let left = player.left.lock().unwrap_or_else(PoisonError::into_inner);
-    let unknown = player.unknown.lock().unwrap_or_else(PoisonError::into_inner);
+    let (left, unknown) = (player.left(), player.unknown());
     if !(left.is_empty() && unknown.is_empty()) {
-        let names = |names: Vec<&str>| if names.is_empty() { "nothing more".to_owned() } else { names.join(", ") };
-        let mut then = names(left.iter().map(|taped| taped.what.as_str()).collect());
-        if player.missed > 0 {
-            then = format!("{then}, and {} calls of which nothing was kept", player.missed);
+        let names = |names: &[String]| if names.is_empty() { "nothing more".to_owned() } else { names.join(", ") };
+        let mut then = names(&left);
+        if player.missed() > 0 {
+            then = format!("{then}, and {} calls of which nothing was kept", player.missed());
         }
-        let now = names(unknown.iter().map(String::as_str).collect());
+        let now = names(&unknown);
         let short = |text: String| crate::journal::head(&text, MAX_SHOWN).to_owned();
         found.push(Difference { what: "calls".to_owned(), then: short(then), now: short(now) });
     }

@@ -134,6 +134,23 @@ pub struct DirectCall {
     pub context: CallContext,
 }
 
+/// A request of a client to a server that is no call of a tool.
+#[derive(Clone, Debug)]
+pub struct DirectRequest {
+    /// User who makes it.
+    pub user: UserId,
+    /// Conversation or client that gets the answer: later requests may use its data.
+    pub conversation: Option<Place>,
+    /// Server that gets it.
+    pub server: ServerName,
+    /// Method of the protocol, such as `resources/read`.
+    pub method: &'static str,
+    /// What it names. Tokens in it are restored.
+    pub arguments: Map<String, Value>,
+    /// Cancellation.
+    pub cancel: CancellationToken,
+}
+
 /// Why a direct call has no answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DirectError {

@@ -22,7 +22,7 @@ use crate::sources::{SourceTracker, TrackedWorkspace, sources_unknown};
 pub use caps::CallCaps;
 use coracle_catalog::{Shape, Uses, Validator};
 use coracle_policy::{Approvals, Policy, Refusal, Rules};
-use coracle_store::{ListedTools, Owner, Place, PlacedSource, Store, StoreError};
+use coracle_store::{ListedTools, Owner, Place, Store, StoreError};
 use coracle_types::{Decision, ExecutionId, Schema, ServerName, ServerSpec, Tool, ToolHints, UserId};
 use coracle_upstream::{Change, Changed, ToolList, UpstreamError};
 pub use discovery::{FoundTool, ToolSearch, described};
@@ -228,18 +228,6 @@ impl Toolbox {
 
     pub(crate) async fn carry(&self, user: &UserId, from: &Place, to: &Place) -> Result<(), StoreError> {
         self.store.copy_sources(user, from, to).await
-    }
-
-    pub(crate) async fn note_source(
-        &self,
-        user: &UserId,
-        place: &Place,
-        server: &ServerName,
-    ) -> Result<(), StoreError> {
-        let labels = self.approvals.flows().labels().of_tool(server, ToolHints::default());
-        let (place, server, seen_at) = (place.clone(), server.clone(), SystemTime::now());
-        let source = PlacedSource { place, server, labels, execution: None, seen_at };
-        self.store.add_sources(user, &[source]).await
     }
 
     /// The sources of an execution in these places.

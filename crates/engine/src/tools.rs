@@ -9,17 +9,20 @@ use crate::ids::new_execution_id;
 use crate::ledger::Ledger;
 use crate::privacy::{CurrentPrivacy, ForModel};
 use crate::recording::Recording;
-use crate::request::{DirectCall, DirectError, Request};
+use crate::request::{DirectCall, DirectError, DirectRequest, Request};
 use crate::sources::{SourceTracker, TrackedWorkspace};
 use crate::toolbox::{Inventory, Listing, Toolbox};
 use crate::waiting::telling;
 use coracle_guardrails::Access;
+use coracle_policy::{Approver, NobodyToAsk};
 use coracle_store::{ExecutionRecord, Place};
-use coracle_types::{ExecutionId, Mode, UserId};
-use serde_json::Value;
+use coracle_types::{ExecutionId, Mode, SessionId, UserId};
+use coracle_upstream::UpstreamError;
+use serde_json::{Map, Value};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+use tokio_util::sync::CancellationToken;
 
 /// The clock of a direct call never runs out: the time limit of its server applies.
 const NO_LIMIT: Duration = Duration::from_hours(24);
@@ -175,18 +178,48 @@ impl Tools {
     /// Calls one tool for a client, through the same broker as calls from code.
     pub(crate) async fn call(&self, call: DirectCall) -> Result<Value, DirectError> {
         let Some(toolbox) = &self.toolbox else { return Err(NoCalls::refusal(&call.tool).into()) };
-        let execution = new_execution_id();
         let places = call.session.iter().map(Place::session).chain(call.conversation.clone()).collect();
-        let sources = toolbox.tracker(&call.user, &execution, places, None);
+        let (approver, cancel) = (Arc::clone(&call.approver), call.context.cancel.clone());
+        let broker = self.broker_for(toolbox, &call.user, call.session.clone(), places, (approver, cancel)).await;
+        Box::pin(broker.pass_on(&call.server, &call.tool, call.arguments, call.context)).await
+    }
+
+    /// Makes a request of a client that is no call of a tool.
+    pub(crate) async fn request<R>(
+        &self,
+        request: DirectRequest,
+        make: impl FnOnce(Map<String, Value>) -> R,
+    ) -> Result<Value, DirectError>
+    where
+        R: Future<Output = Result<Value, UpstreamError>>,
+    {
+        let Some(toolbox) = &self.toolbox else { return Err(NoCalls::refusal(request.method).into()) };
+        let DirectRequest { user, conversation, server, method, arguments, cancel } = request;
+        let places = conversation.into_iter().collect();
+        let broker = self.broker_for(toolbox, &user, None, places, (Arc::new(NobodyToAsk), cancel)).await;
+        Box::pin(broker.pass_on_request(&server, method, arguments, make)).await
+    }
+
+    /// A broker for one request of a client, which gets data of these places.
+    async fn broker_for(
+        &self,
+        toolbox: &Arc<Toolbox>,
+        user: &UserId,
+        session: Option<SessionId>,
+        places: Vec<Place>,
+        (approver, cancel): (Arc<dyn Approver>, CancellationToken),
+    ) -> Broker {
+        let execution = new_execution_id();
+        let sources = toolbox.tracker(user, &execution, places, None);
         if toolbox.approvals().flows().is_active() {
             sources.begin().await;
         }
         let caller = Caller {
-            user: call.user.clone(),
-            session: call.session.clone(),
+            user: user.clone(),
+            session,
             execution,
-            approver: Arc::clone(&call.approver),
-            cancel: call.context.cancel.clone(),
+            approver,
+            cancel,
             audit: self.audit.clone(),
             events: None,
             for_model: None,
@@ -195,8 +228,6 @@ impl Tools {
             sources,
             access: Access::Any,
         };
-        let clock = Clock::new(NO_LIMIT);
-        let broker = Broker::new(Arc::clone(toolbox), caller, clock, Ledger::default(), Arc::new(NoCalls));
-        Box::pin(broker.pass_on(&call.server, &call.tool, call.arguments, call.context)).await
+        Broker::new(Arc::clone(toolbox), caller, Clock::new(NO_LIMIT), Ledger::default(), Arc::new(NoCalls))
     }
 }

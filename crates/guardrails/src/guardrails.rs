@@ -172,11 +172,22 @@ fn of_tool(one: &ToolUse, catalogue: &dyn Catalogue, access: Access) -> Option<S
             let message = format!("server {server} has no tool {}{}", shown(tool), nearest(tool, &all));
             Some(spot(Rule::UnknownTool, message))
         }
+        Known::Unlisted { all } if !one.is_guarded => {
+            let tool = one.tool.as_deref().unwrap_or_default();
+            let message =
+                format!("server {server} had no tool {} when it was last used{}", shown(tool), nearest(tool, &all));
+            Some(spot(Rule::UnlistedTool, message))
+        }
         Known::Tool { is_read_only: false } if access == Access::ReadOnly => {
             let name = name.clone().unwrap_or_default();
             Some(spot(Rule::WriteInReadOnlyTask, format!("{name} is not marked as read-only, and the task only reads")))
         }
-        Known::Nothing | Known::NoServer { .. } | Known::NoTool { .. } | Known::Server | Known::Tool { .. } => None,
+        Known::Nothing
+        | Known::NoServer { .. }
+        | Known::NoTool { .. }
+        | Known::Unlisted { .. }
+        | Known::Server
+        | Known::Tool { .. } => None,
     }
 }
 

@@ -29,8 +29,10 @@ pub enum Rule {
     Size,
     /// Code that cannot be parsed.
     Syntax,
-    /// A server or a tool that does not exist.
+    /// A server or a tool that certainly does not exist.
     UnknownTool,
+    /// A tool that its server did not have when it listed its tools last.
+    UnlistedTool,
     /// A tool that may write, in a task that only reads.
     WriteInReadOnlyTask,
 }
@@ -164,8 +166,16 @@ pub const RULES: &[Description] = &[
     Description {
         rule: Rule::UnknownTool,
         id: "unknown-tool",
+        severity: Severity::Danger,
+        finds: "servers and tools that certainly do not exist, with the nearest names",
+        example: "from servers.time import convert_tiem",
+        hint: "search for the tool, or list the package of its server",
+    },
+    Description {
+        rule: Rule::UnlistedTool,
+        id: "unlisted-tool",
         severity: Severity::Advice,
-        finds: "servers and tools that do not exist, with the nearest names",
+        finds: "tools that a server did not have when it was last used, before Coracle was started",
         example: "from servers.time import convert_tiem",
         hint: "search for the tool, or list the package of its server",
     },

@@ -28,6 +28,11 @@ pub enum Known {
         /// Names of all its tools.
         all: Vec<String>,
     },
+    /// The server had no such tool when it listed its tools last, which may have changed.
+    Unlisted {
+        /// Names of the tools that it had.
+        all: Vec<String>,
+    },
     /// The server exists.
     Server,
     /// The tool exists.

@@ -115,6 +115,7 @@ impl Catalogue for Time {
             ("time", None) => Known::Server,
             ("time", Some("get_time")) => Known::Tool { is_read_only: true },
             ("time", Some("set_time")) => Known::Tool { is_read_only: false },
+            ("time", Some("old_tiem")) => Known::Unlisted { all: vec!["old_time".to_owned()] },
             ("time", Some(_)) => Known::NoTool { all: vec!["get_time".to_owned(), "set_time".to_owned()] },
             _ => Known::NoServer { all: vec!["time".to_owned()] },
         }
@@ -140,10 +141,15 @@ fn tools_are_looked_up() {
         assert_eq!(rules("set_time", Access::Any), [], "{code}");
         assert_eq!(rules("set_time", Access::ReadOnly)[..1], [Rule::WriteInReadOnlyTask], "{code}");
         assert_eq!(rules("set_tiem", Access::Any)[..1], [Rule::UnknownTool], "{code}");
+        assert_eq!(rules("old_tiem", Access::Any)[..1], [Rule::UnlistedTool], "{code}");
     }
     let report = strict().check(Language::Python, "from servers.tiem import get_time", &Time, Access::Any);
     assert_eq!(report.findings[0].message, "there is no server tiem; the nearest are time");
-    assert!(report.is_harmless(), "code that names an unknown server is run");
+    assert!(!report.is_harmless(), "the server certainly does not exist");
+    let report = strict().check(Language::Python, "from servers.time import old_tiem", &Time, Access::Any);
+    assert!(report.is_harmless(), "the tool may exist by now");
+    let handled = "try:\n    from servers.tiem import get_time\nexcept ImportError:\n    get_time = None";
+    assert!(strict().check(Language::Python, handled, &Time, Access::Any).is_harmless(), "the code expects it");
 }
 
 /// Later code of a session could use names that this code binds.

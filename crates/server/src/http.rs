@@ -22,6 +22,7 @@ mod problem;
 mod protected_resource;
 mod provider;
 mod rate_limit;
+mod reader;
 mod sessions;
 mod sign_in;
 mod upload;

@@ -15,6 +15,7 @@ mod frontend;
 mod headed;
 mod held;
 mod personal;
+mod plan_text;
 mod plans;
 mod progress;
 mod prompt;

@@ -1,12 +1,21 @@
 //! Requests to models without personal data.
 
+mod aliases;
+
+use aliases::Aliases;
 use async_trait::async_trait;
 use coracle_engine::Engine;
-use coracle_models::{Item, ModelAnswer, ModelError, ModelEvent, ModelProvider, ModelRequest, Part};
-use coracle_privacy::Item as Searched;
+use coracle_models::{
+    Call, Item, ModelAnswer, ModelError, ModelEvent, ModelProvider, ModelRequest, Native, Part, ResponseFormat,
+};
+use coracle_privacy::{Item as Searched, PrivacyError, UserVault};
 use coracle_types::UserId;
+use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::mpsc;
+
+/// Maximum number of events that wait while names in them are replaced.
+const RELAYED: usize = 64;
 
 /// Returns a provider that replaces personal data in all requests by tokens of this user, as the settings say. A request
 /// whose text cannot be searched is not sent.
@@ -39,8 +48,24 @@ impl ModelProvider for Private {
         let vault = self.engine.vault_for_model(&self.user).await.map_err(|error| withheld(&error))?;
         let Some(vault) = vault else { return self.provider.ask(request, events).await };
         let mut request = request.clone();
-        vault.tokenize(&mut texts(&mut request)).await.map_err(|error| withheld(&error))?;
-        self.provider.ask(&request, events).await
+        let aliases = hide(&vault, &mut request).await.map_err(|error| withheld(&error))?;
+        if aliases.is_empty() {
+            return self.provider.ask(&request, events).await;
+        }
+        let (sender, mut receiver) = mpsc::channel(RELAYED);
+        let relay = async {
+            while let Some(event) = receiver.recv().await {
+                // Without a receiver, the answer is still awaited.
+                let _ = events.send(aliases.resolve_event(event)).await;
+            }
+        };
+        let asking = async {
+            let answer = self.provider.ask(&request, &sender).await;
+            drop(sender);
+            answer
+        };
+        let (answer, ()) = tokio::join!(asking, relay);
+        answer.map(|answer| aliases.resolve_answer(answer))
     }
 
     async fn models(&self) -> Result<Vec<String>, ModelError> {
@@ -48,23 +73,42 @@ impl ModelProvider for Private {
     }
 }
 
-/// All texts of a request that people, tools or code have written. What the model itself wrote in the form of its provider
-/// is signed, and has only what the model has seen.
-fn texts(request: &mut ModelRequest) -> Vec<Searched<'_>> {
-    let ModelRequest { instructions, items, stop, .. } = request;
-    let mut texts = vec![Searched::Text(instructions)];
+/// Replaces personal data in everything of a request that people, tools, code or programs have written.
+async fn hide(vault: &UserVault, request: &mut ModelRequest) -> Result<Aliases, PrivacyError> {
+    let aliases = Aliases::of(vault, request).await?;
+    aliases.apply(request);
+    hide_in_native(vault, request).await?;
+    let mut schemas: Vec<Value> =
+        request.tools.iter_mut().map(|tool| Value::Object(std::mem::take(&mut tool.parameters))).collect();
+    let mut texts: Vec<Searched<'_>> = schemas.iter_mut().map(Searched::Json).collect();
+    add_texts(request, &mut texts);
+    vault.tokenize(&mut texts).await?;
+    for (tool, schema) in request.tools.iter_mut().zip(schemas) {
+        if let Value::Object(schema) = schema {
+            tool.parameters = schema;
+        }
+    }
+    Ok(aliases)
+}
+
+fn add_texts<'a>(request: &'a mut ModelRequest, texts: &mut Vec<Searched<'a>>) {
+    let ModelRequest { instructions, items, stop, tools, format, .. } = request;
+    texts.push(Searched::Text(instructions));
     texts.extend(stop.iter_mut().map(Searched::Text));
+    texts.extend(tools.iter_mut().map(|tool| Searched::Text(&mut tool.description)));
+    if let Some(ResponseFormat::JsonSchema { schema, .. }) = format {
+        texts.push(Searched::Json(schema));
+    }
     for item in items {
         match item {
             Item::System { text } | Item::Assistant { text, .. } | Item::Reasoning { text, .. } => {
                 texts.push(Searched::Text(text));
             }
-            Item::User { parts } => add_parts(parts, &mut texts),
+            Item::User { parts } => add_parts(parts, texts),
             Item::Call(call) => texts.push(Searched::Text(&mut call.arguments)),
-            Item::Result(result) => add_parts(&mut result.parts, &mut texts),
+            Item::Result(result) => add_parts(&mut result.parts, texts),
         }
     }
-    texts
 }
 
 fn add_parts<'a>(parts: &'a mut [Part], texts: &mut Vec<Searched<'a>>) {
@@ -73,4 +117,45 @@ fn add_parts<'a>(parts: &'a mut [Part], texts: &mut Vec<Searched<'a>>) {
         Part::ImageUrl { url } => Some(Searched::Text(url)),
         Part::Image { .. } => None,
     }));
+}
+
+/// Drops items in the form of their provider that have personal data, which they have if the data was not hidden yet when
+/// they were made. They may be signed, and must not be changed. The items themselves stay.
+async fn hide_in_native(vault: &UserVault, request: &mut ModelRequest) -> Result<(), PrivacyError> {
+    let natives = request.items.iter_mut().filter_map(|item| match item {
+        Item::Assistant { native, .. } | Item::Reasoning { native, .. } | Item::Call(Call { native, .. }) => {
+            native.is_some().then_some(native)
+        }
+        Item::System { .. } | Item::User { .. } | Item::Result(_) => None,
+    });
+    let natives: Vec<&mut Option<Native>> = natives.collect();
+    let before: Vec<Value> = natives
+        .iter()
+        .map(|native| native.as_ref().map(|native| readable(&native.value)).unwrap_or_default())
+        .collect();
+    let mut after = before.clone();
+    let mut texts: Vec<Searched<'_>> = after.iter_mut().map(Searched::Json).collect();
+    vault.tokenize(&mut texts).await?;
+    for ((native, before), after) in natives.into_iter().zip(before).zip(after) {
+        if before != after {
+            *native = None;
+        }
+    }
+    Ok(())
+}
+
+/// Members of items with signatures, encrypted content or IDs of their provider.
+const OPAQUE: [&str; 6] = ["signature", "thought_signature", "encrypted_content", "data", "id", "call_id"];
+
+/// What can be read of an item.
+fn readable(value: &Value) -> Value {
+    match value {
+        Value::Object(members) => members
+            .iter()
+            .filter(|(name, value)| !(value.is_string() && OPAQUE.contains(&name.as_str())))
+            .map(|(name, value)| (name.clone(), readable(value)))
+            .collect(),
+        Value::Array(items) => items.iter().map(readable).collect(),
+        other => other.clone(),
+    }
 }

@@ -1,6 +1,7 @@
 //! The master key: its sources, and what makes it unusable.
 
 use crate::home::place;
+use crate::key_command::MAX_KEY_TEXT;
 use crate::{Home, KeyCommand, KeyError, StoreError};
 use coracle_types::Secret;
 use sha2::{Digest, Sha256};
@@ -12,9 +13,6 @@ use std::path::Path;
 use zeroize::{Zeroize, Zeroizing};
 
 pub(crate) const KEY_BYTES: usize = 32;
-
-/// The maximum size of a key file, which has 64 digits and a line ending.
-pub(crate) const MAX_KEY_FILE: u64 = 256;
 
 /// The source of the master key.
 #[derive(Clone, Debug, Default)]
@@ -90,8 +88,8 @@ impl MasterKey {
             return Err(KeyError::Exposed { path: path.to_owned(), mode: found.mode() & 0o777 });
         }
         // Allocated with the maximum size, so that growing leaves no copy behind.
-        let mut text = Zeroizing::new(String::with_capacity(MAX_KEY_FILE as usize));
-        file.take(MAX_KEY_FILE).read_to_string(&mut text).map_err(unusable)?;
+        let mut text = Zeroizing::new(String::with_capacity(MAX_KEY_TEXT as usize));
+        file.take(MAX_KEY_TEXT).read_to_string(&mut text).map_err(unusable)?;
         Self::parse(&text, path.display().to_string()).map(Some)
     }
 

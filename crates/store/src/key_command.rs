@@ -1,7 +1,6 @@
 //! A command that prints the master key, for example one that asks a key management service.
 
 use crate::KeyError;
-use crate::key::MAX_KEY_FILE;
 use coracle_types::Secret;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::fmt;
@@ -13,6 +12,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
 
+/// The maximum size of a key in a file or in the output of a command: 64 digits and a line ending.
+pub(crate) const MAX_KEY_TEXT: u64 = 256;
 /// Maximum time that the command may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Interval at which the end of the command is awaited after it has closed its output.
@@ -61,8 +62,8 @@ impl KeyCommand {
         let (sender, printed) = mpsc::sync_channel(1);
         thread::spawn(move || {
             // Allocated with the maximum size, so that growing leaves no copy behind.
-            let mut text = Zeroizing::new(String::with_capacity(MAX_KEY_FILE as usize));
-            let read = stdout.take(MAX_KEY_FILE).read_to_string(&mut text);
+            let mut text = Zeroizing::new(String::with_capacity(MAX_KEY_TEXT as usize));
+            let read = stdout.take(MAX_KEY_TEXT).read_to_string(&mut text);
             let _ = sender.send(read.map(|_| text));
         });
         let late = || format!("it has not ended after {} s", patience.as_secs());

@@ -5,9 +5,18 @@ use crate::host_calls::HostCallError;
 use crate::privacy::failed;
 use coracle_policy::{Cargo, Concern, Sink, Sources, ToolNames, Valuable};
 use coracle_privacy::label_of_token;
-use coracle_types::{PrivacyMode, ServerName, Tool, ToolHints};
+use coracle_types::{ServerName, Tool, ToolHints};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// What an answer has of personal data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Holds {
+    /// The data itself.
+    Data,
+    /// Tokens instead of all of it.
+    Tokens,
+}
 
 impl Broker {
     /// The data that a call carries, as far as flow rules are about this tool. `tokens` are those that were restored in
@@ -72,22 +81,26 @@ impl Broker {
         server: &str,
         outcome: Result<(Value, u64), HostCallError>,
     ) -> Result<(Value, u64), HostCallError> {
+        let holds = match &self.caller.privacy {
+            Some(privacy) if privacy.is_strict() => Holds::Tokens,
+            _ => Holds::Data,
+        };
         match &outcome {
-            Ok((wire, _)) => self.came_from(server, wire).await?,
-            Err(error) => self.came_from(server, &Value::from(error.message.as_str())).await?,
+            Ok((wire, _)) => self.came_from(server, wire, holds).await?,
+            Err(error) => self.came_from(server, &Value::from(error.message.as_str()), holds).await?,
         }
         outcome
     }
 
-    /// Notes where the values of an answer came from. `wire` is what code gets.
-    pub(super) async fn came_from(&self, server: &str, wire: &Value) -> Result<(), HostCallError> {
+    /// Notes where the values of an answer came from. `wire` is what code or the client gets.
+    pub(super) async fn came_from(&self, server: &str, wire: &Value, holds: Holds) -> Result<(), HostCallError> {
         let Some(privacy) = &self.caller.detection else { return Ok(()) };
         let Ok(name) = ServerName::new(server) else { return Ok(()) };
         if !self.toolbox.approvals().flows().tells_values_apart(&name) {
             return Ok(());
         }
         let mut tokens = coracle_privacy::tokens_in(wire);
-        if privacy.mode_of(server) != PrivacyMode::Strict {
+        if holds == Holds::Data {
             let vault = privacy.vault(&self.caller.user).await.map_err(|error| failed(&error))?;
             tokens.extend(vault.learn_tokens(wire).map_err(|error| failed(&error))?);
         }

@@ -5,7 +5,6 @@ use crate::host_calls::HostCallError;
 use crate::json;
 use crate::privacy::{failed, learn_message, tokenize_message};
 use coracle_privacy::{Item, PrivacyError, UserVault, tokens_in};
-use coracle_types::PrivacyMode;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
@@ -29,18 +28,20 @@ impl Broker {
         Ok((arguments, tokens))
     }
 
-    /// What code gets of the outcome of a call.
+    /// What code gets of the outcome of a call to any server.
     pub(super) async fn shown_to_code(
         &self,
-        server: &str,
         outcome: Result<(Value, u64), HostCallError>,
     ) -> Result<(Value, u64), HostCallError> {
         let Some(privacy) = &self.caller.privacy else { return outcome };
         let vault = privacy.vault(&self.caller.user).await.map_err(|error| failed(&error))?;
-        let protected = match privacy.mode_of(server) {
-            PrivacyMode::Strict => tokenized(&vault, outcome).await,
+        // Every server may return what it, or another one, was given instead of tokens: once code must not see the data of one
+        // server, it gets tokens from all of them.
+        let protected = if privacy.is_strict() {
+            tokenized(&vault, outcome).await
+        } else {
             // What code sees is found in what it writes.
-            PrivacyMode::Off | PrivacyMode::Model => learned(&vault, outcome),
+            learned(&vault, outcome)
         };
         protected.unwrap_or_else(|error| Err(failed(&error)))
     }

@@ -121,7 +121,7 @@ impl Broker {
     ) -> Result<(Value, u64), HostCallError> {
         let Planned { server, tool, arguments, .. } = call;
         let outcome = self.call(server.as_str(), &tool.name, arguments.clone(), current).await;
-        let shown = self.shown_to_code(server.as_str(), outcome).await;
+        let shown = self.shown_to_code(outcome).await;
         let shown = self.with_sources(server.as_str(), shown).await;
         let answer = (effect == ToolEffect::Reads).then(|| answer_digest(shown.as_ref().map(|(wire, _)| wire)));
         let (server, definition) = (server.clone(), definition_digest(tool));
@@ -159,7 +159,7 @@ impl Broker {
         line.audit(self.in_progress(number));
         let mut current = Current { line, entry: None, foreseen: None };
         let outcome = self.call(call.server.as_str(), &call.tool.name, arguments, &mut current).await;
-        let shown = self.shown_to_code(call.server.as_str(), outcome).await;
+        let shown = self.shown_to_code(outcome).await;
         match self.with_sources(call.server.as_str(), shown).await {
             Ok((wire, length)) => {
                 current.line.answered(length);

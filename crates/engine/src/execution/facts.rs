@@ -89,6 +89,11 @@ impl Drop for Log {
 }
 
 impl Facts {
+    /// ID of the execution.
+    pub(crate) fn id(&self) -> &ExecutionId {
+        &self.id
+    }
+
     pub(crate) fn new(request: &Request) -> Self {
         Self {
             id: new_execution_id(),

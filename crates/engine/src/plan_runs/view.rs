@@ -136,6 +136,11 @@ fn text(text: &mut String, visit: &mut dyn FnMut(&mut Value)) {
     }
 }
 
+/// Replaces personal data in a plan by tokens, for programs that may show it to a model.
+pub async fn hide_in_plan(vault: &UserVault, plan: &mut Plan) -> Result<(), PrivacyError> {
+    Shown::Tokenized(vault).apply(plan).await
+}
+
 /// The plan as a person sees it: with the data that would be sent.
 pub(crate) async fn for_person(privacy: Option<&Privacy>, user: &UserId, plan: &mut Plan) -> Result<(), PrivacyError> {
     let Some(privacy) = privacy else { return Ok(()) };

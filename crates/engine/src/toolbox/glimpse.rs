@@ -13,9 +13,16 @@ pub(crate) struct Glimpse {
     /// Packages of all servers.
     servers: Vec<String>,
     /// Tools of the named servers, by the name in the code. `None` if a server has never listed its tools.
-    named: HashMap<String, Option<Vec<Arc<Tool>>>>,
+    named: HashMap<String, Option<Listed>>,
     /// Whether there may be other servers, which are only described.
     is_open: bool,
+}
+
+/// The tools that a server has listed.
+struct Listed {
+    tools: Vec<Arc<Tool>>,
+    /// Whether it has listed them in this process. Otherwise they may be others by now.
+    is_live: bool,
 }
 
 impl Toolbox {
@@ -34,7 +41,9 @@ impl Toolbox {
             if let Some(spec) = specs.iter().find(|spec| is_named(spec.name.as_str())) {
                 self.recall(user, &spec.name).await;
                 let key = (Owner::of(spec.scope, user), spec.name.clone());
-                let tools = self.known().get(&key).and_then(|known| known.tools().map(<[Arc<Tool>]>::to_vec));
+                let tools = self.known().get(&key).and_then(|known| {
+                    Some(Listed { tools: known.tools()?.to_vec(), is_live: known.is_live() })
+                });
                 named.insert(name.to_owned(), tools);
             } else if unusable
                 .iter()
@@ -50,8 +59,8 @@ impl Toolbox {
 
 impl Catalogue for Glimpse {
     fn look_up(&self, server: &str, tool: Option<&str>) -> Known {
-        let tools = match self.named.get(server) {
-            Some(Some(tools)) => tools,
+        let Listed { tools, is_live } = match self.named.get(server) {
+            Some(Some(listed)) => listed,
             Some(None) => return Known::Nothing,
             None if self.is_open => return Known::Nothing,
             None => return Known::NoServer { all: self.servers.clone() },
@@ -66,7 +75,8 @@ impl Catalogue for Glimpse {
             Known::Tool { is_read_only: tool.hints.read_only == Some(true) }
         } else {
             let names = tool_names(tools.iter().map(|known| known.name.as_str()));
-            Known::NoTool { all: names.into_iter().map(|name| name.identifier).collect() }
+            let all = names.into_iter().map(|name| name.identifier).collect();
+            if *is_live { Known::NoTool { all } } else { Known::Unlisted { all } }
         }
     }
 }

@@ -1,13 +1,14 @@
 //! `GET /skills` and `GET /skills/{id}` in the format of earlier servers of this kind. `/api/skills` returns more.
 
 use super::App;
-use crate::identity::Identity;
+use super::reader::Reader;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use coracle_engine::{SkillError, SkillFolder};
+use coracle_privacy::Item;
 use serde_json::{Map, Value, json};
 
 /// Version of skills that do not name one, because these clients expect one.
@@ -26,9 +27,9 @@ fn told(skill: &SkillFolder) -> Value {
 }
 
 /// Lists all skills: instructions, and the caller's saved code.
-async fn list(State(app): State<App>, caller: Identity) -> Response {
+async fn list(State(app): State<App>, reader: Reader) -> Response {
     let folders = app.frontend.engine.library().read().await;
-    let saved = match app.frontend.engine.list_skills(&caller.user).await {
+    let saved = match app.frontend.engine.list_skills(&reader.user).await {
         Ok(saved) => saved,
         Err(error) => return failed(&error),
     };
@@ -40,11 +41,11 @@ async fn list(State(app): State<App>, caller: Identity) -> Response {
             "version": skill.version.to_string(),
         })
     }));
-    Json(json!({ "count": skills.len(), "skills": skills })).into_response()
+    answer(&app, &reader, json!({ "count": skills.len(), "skills": skills })).await
 }
 
 /// Returns one skill with its content.
-async fn show(State(app): State<App>, caller: Identity, Path(id): Path<String>) -> Response {
+async fn show(State(app): State<App>, reader: Reader, Path(id): Path<String>) -> Response {
     let engine = &app.frontend.engine;
     let folders = engine.library().read().await;
     let found = folders.skills.iter().find(|skill| skill.folder == id || skill.name == id);
@@ -54,23 +55,48 @@ async fn show(State(app): State<App>, caller: Identity, Path(id): Path<String>) 
                 let mut all = told(skill);
                 all["dependencies"] = skill.dependencies.join(", ").into();
                 all["content"] = file.content.into();
-                Json(all).into_response()
+                answer(&app, &reader, all).await
             }
             Err(error) => failed(&error),
         };
     }
     let mut params = Map::new();
     params.insert("name".to_owned(), id.into());
-    match engine.skill_request(&caller.user, "load", params).await {
+    match engine.skill_request(&reader.user, "load", params).await {
         Ok(saved) => {
             let about = &saved["metadata"];
             let all = json!({
                 "skill_id": saved["name"], "name": saved["name"], "description": about["description"],
                 "version": about["version"].to_string(), "dependencies": "", "content": saved["code"],
             });
-            Json(all).into_response()
+            answer(&app, &reader, all).await
         }
         Err(error) => failed(&error),
+    }
+}
+
+/// Replaces personal data in descriptions and contents by tokens, unless a person reads them.
+async fn answer(app: &App, reader: &Reader, mut all: Value) -> Response {
+    let mut texts = Vec::new();
+    add_texts(&mut all, &mut texts);
+    match reader.protect(app, &mut texts).await {
+        Ok(()) => Json(all).into_response(),
+        Err(error) => error.into_response(),
+    }
+}
+
+fn add_texts<'a>(answer: &'a mut Value, texts: &mut Vec<Item<'a>>) {
+    match answer {
+        Value::Object(members) => {
+            for (name, member) in members {
+                match name.as_str() {
+                    "description" | "content" => texts.push(Item::Json(member)),
+                    _ => add_texts(member, texts),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| add_texts(item, texts)),
+        _ => {}
     }
 }
 

@@ -3,16 +3,13 @@
 //! In revisions with `initialize`, the client is sent a request. In the stateless revision, the call is answered with
 //! the question, and continues when the client calls again with the answer (`run.rs`).
 
-use crate::mcp::Frontend;
 use async_trait::async_trait;
 use coracle_policy::{Answer, Approver, Doubt, Question};
 use coracle_types::{ServerName, is_hidden};
-use coracle_upstream::{Question as ReverseQuestion, QuestionKind, Refusal, Reverse};
-use rmcp::ErrorData;
+use coracle_upstream::QuestionKind;
 use rmcp::model::{InputRequest, ProtocolVersion};
 use rmcp::service::{Peer, RequestContext, RoleServer};
 use serde_json::{Map, Value, json};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{mpsc, oneshot};
 
@@ -99,31 +96,6 @@ impl Approver for ClientRequests {
     }
 }
 
-/// Questions of an upstream server during a forwarded call.
-pub(crate) struct OfServer {
-    pub(crate) client: Arc<ClientRequests>,
-    pub(crate) server: ServerName,
-    pub(crate) frontend: Frontend,
-}
-
-#[async_trait]
-impl Reverse for OfServer {
-    async fn ask(&self, question: ReverseQuestion) -> Result<Value, Refusal> {
-        let ReverseQuestion { kind, mut params } = question;
-        if kind == QuestionKind::Elicitation {
-            attribute(&self.server, &mut params).map_err(Refusal::invalid)?;
-        }
-        if kind != QuestionKind::Sampling {
-            return self.client.put(kind.method(), params).await.map_err(Refusal::unsupported);
-        }
-        // A model answers: it sees tokens, and the server gets what they stand for.
-        let withheld = |error: ErrorData| Refusal::invalid(error.message.into_owned());
-        let params = self.frontend.for_model(Ok(params)).await.map_err(withheld)?;
-        let answer = self.client.put(kind.method(), params).await.map_err(Refusal::unsupported)?;
-        self.frontend.restored(answer).await.map_err(withheld)
-    }
-}
-
 /// Attributes the questions in a forwarded `input_required` result to their server.
 pub(crate) fn attribute_all(server: &ServerName, answer: &mut Value) -> Result<(), String> {
     let requests = answer.get_mut("inputRequests").and_then(Value::as_object_mut);
@@ -138,7 +110,7 @@ pub(crate) fn attribute_all(server: &ServerName, answer: &mut Value) -> Result<(
 
 /// Attributes a question to its server and makes its text unambiguous: hidden characters are removed, and each line of
 /// the message is quoted, so that it cannot pose as ours.
-fn attribute(server: &ServerName, params: &mut Value) -> Result<(), String> {
+pub(crate) fn attribute(server: &ServerName, params: &mut Value) -> Result<(), String> {
     let Some(params) = params.as_object_mut() else { return Err("the question has no parameters".to_owned()) };
     if let Some(url) = params.get("url").and_then(Value::as_str)
         && url.chars().any(is_hidden)

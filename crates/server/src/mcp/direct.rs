@@ -1,12 +1,13 @@
 //! The gateway: forwards every tool, resource and prompt of every server, subject to the same policy.
 
 mod lists;
+mod questions;
 mod requests;
 mod watching;
 
 use crate::mcp::Frontend;
 use coracle_types::ServerName;
-use coracle_upstream::{Upstream, UpstreamError};
+use coracle_upstream::Upstream;
 use rmcp::ErrorData;
 use rmcp::model::{ErrorCode, ServerCapabilities};
 use serde_json::Value;
@@ -33,14 +34,6 @@ impl Frontend {
     fn servers(&self) -> Vec<ServerName> {
         let specs = self.toolbox().map(|toolbox| toolbox.upstream().servers()).unwrap_or_default();
         specs.into_iter().map(|spec| spec.name.clone()).collect()
-    }
-}
-
-/// Converts the error of a server for the client.
-fn failed(error: &UpstreamError) -> ErrorData {
-    match error {
-        UpstreamError::Refused { number, message, data, .. } => refused(*number, message.clone(), data.clone()),
-        other => ErrorData::internal_error(other.to_string(), None),
     }
 }
 

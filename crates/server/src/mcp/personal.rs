@@ -97,7 +97,8 @@ impl Frontend {
         Some(text)
     }
 
-    /// Replaces personal data in what definitions of tools say. Names and schemas stay as they are.
+    /// Replaces personal data in what definitions of tools say. Names, of tools and of arguments, stay as they are: the server
+    /// would not know others.
     pub(super) async fn definitions_for_model(&self, tools: Vec<Tool>) -> Result<Vec<Tool>, ErrorData> {
         let Some(vault) = self.vault().await? else { return Ok(tools) };
         let mut definitions = serde_json::to_value(tools).map_err(|_| nothing())?;
@@ -189,7 +190,11 @@ fn add_words<'a>(definition: &'a mut Value, texts: &mut Vec<Item<'a>>) {
         Value::Object(members) => {
             for (name, member) in members {
                 match (name.as_str(), member) {
-                    ("title" | "description", Value::String(text)) => texts.push(Item::Text(text)),
+                    ("title" | "description" | "pattern" | "$comment", Value::String(text)) => {
+                        texts.push(Item::Text(text));
+                    }
+                    // Values, which the server gets back as what the tokens stand for.
+                    ("default" | "const" | "enum" | "examples" | "enumNames", member) => texts.push(Item::Json(member)),
                     (_, member) => add_words(member, texts),
                 }
             }

@@ -1,7 +1,7 @@
 //! Renders an execution for a model: within a token budget, without the code, and with one line per call.
 
 use super::budget::{self, Budget};
-use super::{plans, shape, token_count};
+use super::{plan_text, shape, token_count};
 use crate::mcp::Frontend;
 use crate::profile::Profile;
 use base64::Engine as _;
@@ -100,7 +100,7 @@ fn fit(frontend: &Frontend, mut execution: Execution, output: &Output) -> Fitted
         }
     }
     if let Some(plan) = &mut execution.plan {
-        plans::fit(plan, budget.result());
+        plan_text::fit(plan, budget.result());
     }
     let keep = |name: &str, bytes: &[u8]| {
         let (workspace, limits) = (frontend.workspace(), frontend.options.settings.limits());
@@ -252,7 +252,7 @@ fn text(fitted: &Fitted) -> String {
     for artifact in &execution.artifacts {
         parts.push(format!("artifact: {} ({}, {} bytes)", artifact.path, artifact.mime, artifact.bytes));
     }
-    parts.extend(execution.plan.as_ref().map(plans::text));
+    parts.extend(execution.plan.as_ref().map(plan_text::text));
     parts.extend(execution.warnings.iter().map(|warning| format!("warning: {warning}")));
     if parts.is_empty() { "done, without output".to_owned() } else { parts.join("\n") }
 }

@@ -2,7 +2,6 @@
 
 use super::Frontend;
 use coracle_store::{Place, StoreError};
-use coracle_types::ServerName;
 use rmcp::ErrorData;
 
 /// Tools that write what the client sends into the workspace.
@@ -37,12 +36,6 @@ impl Frontend {
         self.carries(READING_SKILLS[0]).await?;
         let carried = self.engine.carry(&self.user(), &Place::artifacts(), &self.client_place).await;
         carried.map_err(|error| unknown(&error))
-    }
-
-    /// Notes that the client gets data of a server, before it does.
-    pub(super) async fn receives(&self, server: &ServerName) -> Result<(), ErrorData> {
-        let noted = self.engine.note_source(&self.user(), &self.client_place, server).await;
-        noted.map_err(|error| unknown(&error))
     }
 }
 

@@ -25,7 +25,8 @@ pub(crate) struct ApprovalView {
     /// Description of the tool by its server, shortened; null if the question is no longer open
     description: Option<String>,
     /// Arguments of the call as JSON, shortened. Where personal data is hidden from models, it is hidden from people other
-    /// than the user, too. Empty for other people's calls that are no longer open.
+    /// than the user and from API keys without the scope `approve`, too; for such keys, arguments that had to be shortened
+    /// are empty. Empty for other people's calls that are no longer open.
     arguments: String,
     /// Whether the server marks the tool as destructive; null if it does not say, or if the question is no longer open
     destructive: Option<bool>,
@@ -113,6 +114,19 @@ impl ApprovalView {
             decision: None,
             answered_by: None,
         }
+    }
+}
+
+impl ApprovalView {
+    /// The arguments, which are JSON.
+    pub(crate) fn arguments(&mut self) -> &mut String {
+        &mut self.arguments
+    }
+
+    /// All other texts that come from code, servers and rules.
+    pub(crate) fn texts(&mut self) -> impl Iterator<Item = &mut String> {
+        let Self { tool, description, reason, allow_line, .. } = self;
+        [tool, reason].into_iter().chain(description).chain(allow_line)
     }
 }
 

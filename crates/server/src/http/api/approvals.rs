@@ -1,9 +1,10 @@
 //! `/api/approvals`: questions whether a tool may be called.
 
-use crate::approvals::{AnswerError, Answered, OpenQuestions, PersonsAnswer};
+use crate::approvals::{AnswerError, Answered, PersonsAnswer};
 use crate::http::App;
-use crate::http::extract::{Asked, At, Body, Caller, listed};
+use crate::http::extract::{Asked, At, Body, listed};
 use crate::http::problem::{ApiError, Problem, Refusals};
+use crate::http::reader::Reader;
 use crate::identity::Identity;
 use crate::views::ApprovalView;
 use axum::Json;
@@ -11,15 +12,14 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use coracle_privacy::Item;
 use coracle_store::KeyScope;
-use coracle_types::UserId;
 use futures::stream;
 use serde::{Deserialize, Serialize};
 use std::convert::Infallible;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -64,16 +64,28 @@ struct Approvals {
 }
 
 impl Approvals {
-    fn open(questions: &OpenQuestions, user: &UserId) -> Self {
-        let open = questions.open(user);
-        Self { approvals: open.iter().map(|open| ApprovalView::of(open, user)).collect() }
+    async fn open(app: &App, reader: &Reader) -> Result<Self, ApiError> {
+        let mut approvals = Vec::new();
+        for open in app.questions.open(&reader.user) {
+            approvals.push(shown_to(app, reader, ApprovalView::of(&open, &reader.user)).await?);
+        }
+        Ok(Self { approvals })
     }
+}
+
+/// The question as this reader may see it.
+async fn shown_to(app: &App, reader: &Reader, mut view: ApprovalView) -> Result<ApprovalView, ApiError> {
+    reader.protect_arguments(app, view.arguments()).await?;
+    let mut texts: Vec<Item<'_>> = view.texts().map(Item::Text).collect();
+    reader.protect(app, &mut texts).await?;
+    Ok(view)
 }
 
 /// List questions whether a tool may be called
 ///
 /// Returns the open questions about calls of the current user, and about calls of others that the user may approve as a
-/// member of a group, oldest first, and then those that were answered or timed out, newest first.
+/// member of a group, oldest first, and then those that were answered or timed out, newest first. Where personal data is
+/// hidden from models, API keys without the scope `approve` get tokens instead of it.
 #[utoipa::path(
     get, path = "/api/approvals", operation_id = "list_approvals", tag = "approvals", params(Which),
     responses(
@@ -83,17 +95,18 @@ impl Approvals {
 )]
 async fn list(
     State(app): State<App>,
-    Caller(user): Caller,
+    reader: Reader,
     Asked(which): Asked<Which>,
 ) -> Result<Json<Approvals>, ApiError> {
     let limit = listed(which.limit)?;
     let mut all = Approvals { approvals: Vec::new() };
     if which.state != Some(QuestionState::Ended) {
-        all = Approvals::open(&app.questions, &user);
+        all = Approvals::open(&app, &reader).await?;
     }
     if which.state != Some(QuestionState::Open) {
-        let ended = app.auth.people.store().approvals(&user, limit).await?;
-        all.approvals.extend(ended.into_iter().map(ApprovalView::from));
+        for ended in app.auth.people.store().approvals(&reader.user, limit).await? {
+            all.approvals.push(shown_to(&app, &reader, ended.into()).await?);
+        }
     }
     Ok(Json(all))
 }
@@ -110,17 +123,11 @@ async fn list(
         Refusals
     )
 )]
-async fn watch_open(State(app): State<App>, Caller(user): Caller) -> Response {
+async fn watch_open(State(app): State<App>, reader: Reader) -> Response {
     // Subscribed before the first list is read, so that no change is missed.
-    let mut changes = app.questions.changes(&user);
+    let mut changes = app.questions.changes(&reader.user);
     changes.mark_changed();
-    let watching = Watching {
-        changes,
-        questions: app.questions.clone(),
-        user,
-        stop: app.stop.clone(),
-        end: Instant::now() + STREAM_TIME,
-    };
+    let watching = Watching { changes, app, reader, end: Instant::now() + STREAM_TIME };
     let body = stream::unfold(watching, |mut watching| async move {
         let event = watching.next().await?;
         Some((Ok::<Bytes, Infallible>(event), watching))
@@ -136,20 +143,20 @@ async fn watch_open(State(app): State<App>, Caller(user): Caller) -> Response {
 /// A stream of open questions.
 struct Watching {
     changes: watch::Receiver<()>,
-    questions: OpenQuestions,
-    user: UserId,
-    stop: CancellationToken,
+    app: App,
+    reader: Reader,
     end: Instant,
 }
 
 impl Watching {
     async fn next(&mut self) -> Option<Bytes> {
         tokio::select! {
-            () = self.stop.cancelled() => None,
+            () = self.app.stop.cancelled() => None,
             () = tokio::time::sleep_until(self.end) => None,
             changed = self.changes.changed() => {
                 changed.ok()?;
-                let open = serde_json::to_string(&Approvals::open(&self.questions, &self.user)).ok()?;
+                let open = Approvals::open(&self.app, &self.reader).await.ok()?;
+                let open = serde_json::to_string(&open).ok()?;
                 Some(format!("data: {open}\n\n").into())
             }
             () = tokio::time::sleep(KEEP_ALIVE) => Some(Bytes::from_static(b": keep-alive\n\n")),
@@ -165,16 +172,15 @@ impl Watching {
 )]
 async fn show(
     State(app): State<App>,
-    Caller(user): Caller,
+    reader: Reader,
     At(id): At<String>,
 ) -> Result<Json<ApprovalView>, ApiError> {
-    if let Some(open) = app.questions.open(&user).iter().find(|open| open.question.id.as_str() == id) {
-        return Ok(Json(ApprovalView::of(open, &user)));
-    }
-    match app.auth.people.store().approval(&user, &id).await? {
-        Some(record) => Ok(Json(record.into())),
-        None => Err(missing()),
-    }
+    let open = app.questions.open(&reader.user).into_iter().find(|open| open.question.id.as_str() == id);
+    let view = match open {
+        Some(open) => ApprovalView::of(&open, &reader.user),
+        None => app.auth.people.store().approval(&reader.user, &id).await?.ok_or_else(missing)?.into(),
+    };
+    shown_to(&app, &reader, view).await.map(Json)
 }
 
 fn missing() -> ApiError {
@@ -244,6 +250,7 @@ struct GivenAnswer {
 async fn answer(
     State(app): State<App>,
     caller: Identity,
+    reader: Reader,
     At(id): At<String>,
     Body(body): Body<GivenAnswer>,
 ) -> Result<Json<ApprovalView>, ApiError> {
@@ -253,8 +260,10 @@ async fn answer(
     }
     let answered = app.questions.answer(&caller.user, &id, body.decision.into(), &caller.credential()).await;
     match answered {
-        Ok(Answered::Ended(record)) => Ok(Json((*record).into())),
-        Ok(Answered::Open(open)) => Ok(Json(ApprovalView::of(&open, &caller.user))),
+        Ok(Answered::Ended(record)) => shown_to(&app, &reader, (*record).into()).await.map(Json),
+        Ok(Answered::Open(open)) => {
+            shown_to(&app, &reader, ApprovalView::of(&open, &caller.user)).await.map(Json)
+        }
         Err(error @ AnswerError::NotAnApprover { .. }) => {
             Err(ApiError::forbidden("not_an_approver", error.to_string()))
         }

@@ -3,11 +3,13 @@
 use crate::http::App;
 use crate::http::extract::{Asked, At, Body, Caller, listed};
 use crate::http::problem::{ApiError, Refusals};
+use crate::http::reader::Reader;
 use crate::mcp::CodeRequest;
 use crate::timestamp::Timestamp;
 use axum::Json;
 use axum::extract::State;
 use coracle_engine::Access;
+use coracle_privacy::Item;
 use coracle_store::ExecutionRecord;
 use coracle_types::{ErrorCode, Execution, ExecutionId};
 use serde::{Deserialize, Serialize};
@@ -139,6 +141,13 @@ struct Past {
     outcome: Value,
 }
 
+impl Past {
+    /// Adds what comes from people, code and servers.
+    fn add_texts<'a>(&'a mut self, texts: &mut Vec<Item<'a>>) {
+        texts.extend([Item::Text(&mut self.code), Item::Json(&mut self.outcome)]);
+    }
+}
+
 impl From<ExecutionRecord> for Past {
     fn from(record: ExecutionRecord) -> Self {
         Self {
@@ -155,14 +164,15 @@ impl From<ExecutionRecord> for Past {
 
 /// List executions
 ///
-/// Returns the current user's executions, newest first.
+/// Returns the current user's executions, newest first. Where personal data is hidden from models, API keys without the scope
+/// `approve` get tokens instead of it.
 #[utoipa::path(
     get, path = "/api/executions", operation_id = "list_executions", tag = "executions", params(Page),
     responses((status = 200, body = [Past], description = "Executions, newest first"), Refusals)
 )]
 async fn list(
     State(app): State<App>,
-    Caller(user): Caller,
+    reader: Reader,
     Asked(page): Asked<Page>,
 ) -> Result<Json<Vec<Past>>, ApiError> {
     let before = match page.before {
@@ -170,21 +180,31 @@ async fn list(
         Some(id) => Some(ExecutionId::new(&id).map_err(|error| ApiError::invalid(error.to_string()))?),
     };
     let limit = listed(page.limit)?;
-    let page = app.frontend.engine.executions(&user, limit, before.as_ref()).await;
+    let page = app.frontend.engine.executions(&reader.user, limit, before.as_ref()).await;
     let page = page.map_err(|error| ApiError::internal("list executions", error))?;
-    Ok(Json(page.into_iter().map(Past::from).collect()))
+    let mut page: Vec<Past> = page.into_iter().map(Past::from).collect();
+    let mut texts = Vec::new();
+    page.iter_mut().for_each(|past| past.add_texts(&mut texts));
+    reader.protect(&app, &mut texts).await?;
+    Ok(Json(page))
 }
 
 /// Get an execution
+///
+/// Where personal data is hidden from models, API keys without the scope `approve` get tokens instead of it.
 #[utoipa::path(
     get, path = "/api/executions/{id}", operation_id = "show_execution", tag = "executions",
     params(("id" = String, Path, description = "Execution ID")),
     responses((status = 200, body = Past, description = "Execution with its code and result"), Refusals)
 )]
-async fn show(State(app): State<App>, Caller(user): Caller, At(id): At<String>) -> Result<Json<Past>, ApiError> {
+async fn show(State(app): State<App>, reader: Reader, At(id): At<String>) -> Result<Json<Past>, ApiError> {
     let missing = || ApiError::missing("there is no such execution");
     let id = ExecutionId::new(&id).map_err(|_| missing())?;
-    let found = app.frontend.engine.execution(&user, &id).await;
+    let found = app.frontend.engine.execution(&reader.user, &id).await;
     let found = found.map_err(|error| ApiError::internal("read an execution", error))?;
-    found.map(|record| Json(record.into())).ok_or_else(missing)
+    let mut past: Past = found.ok_or_else(missing)?.into();
+    let mut texts = Vec::new();
+    past.add_texts(&mut texts);
+    reader.protect(&app, &mut texts).await?;
+    Ok(Json(past))
 }

@@ -3,11 +3,12 @@
 use crate::http::App;
 use crate::http::extract::{At, Body, Caller};
 use crate::http::problem::{ApiError, Problem, Refusals};
+use crate::http::reader::{Reader, withheld};
 use crate::identity::Identity;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use coracle_engine::{PlanApproval, PlanError};
+use coracle_engine::{PlanApproval, PlanError, hide_in_plan};
 use coracle_store::KeyScope;
 use coracle_types::{Plan, PlanId};
 use serde::{Deserialize, Serialize};
@@ -55,15 +56,29 @@ fn plan_id(id: &str) -> Result<PlanId, ApiError> {
     PlanId::new(id).map_err(|_| refused(&PlanError::Missing))
 }
 
+/// The plan as this reader may see it.
+async fn shown_to(app: &App, reader: &Reader, mut plan: Plan) -> Result<Json<Plan>, ApiError> {
+    if let Some(vault) = reader.vault(app).await? {
+        hide_in_plan(&vault, &mut plan).await.map_err(|error| withheld(&error))?;
+    }
+    Ok(Json(plan))
+}
+
 /// List plans
 ///
-/// Returns the plans of the current user, newest first. Code that runs with `mode: plan` makes them.
+/// Returns the plans of the current user, newest first. Code that runs with `mode: plan` makes them. Where personal data is
+/// hidden from models, API keys without the scope `approve` get tokens instead of it.
 #[utoipa::path(
     get, path = "/api/plans", operation_id = "list_plans", tag = "plans",
     responses((status = 200, body = Plans, description = "Plans of the user"), Refusals)
 )]
-async fn list(State(app): State<App>, Caller(user): Caller) -> Result<Json<Plans>, ApiError> {
-    let plans = app.frontend.engine.plans(&user).await.map_err(|error| refused(&error))?;
+async fn list(State(app): State<App>, reader: Reader) -> Result<Json<Plans>, ApiError> {
+    let mut plans = app.frontend.engine.plans(&reader.user).await.map_err(|error| refused(&error))?;
+    if let Some(vault) = reader.vault(&app).await? {
+        for plan in &mut plans {
+            hide_in_plan(&vault, plan).await.map_err(|error| withheld(&error))?;
+        }
+    }
     Ok(Json(Plans { plans }))
 }
 
@@ -73,9 +88,9 @@ async fn list(State(app): State<App>, Caller(user): Caller) -> Result<Json<Plans
     params(("id" = String, Path, description = "Plan ID")),
     responses((status = 200, body = Object, description = "Plan with its effects"), Refusals)
 )]
-async fn show(State(app): State<App>, Caller(user): Caller, At(id): At<String>) -> Result<Json<Plan>, ApiError> {
-    let plan = app.frontend.engine.plan(&user, &plan_id(&id)?).await.map_err(|error| refused(&error))?;
-    Ok(Json(plan))
+async fn show(State(app): State<App>, reader: Reader, At(id): At<String>) -> Result<Json<Plan>, ApiError> {
+    let plan = app.frontend.engine.plan(&reader.user, &plan_id(&id)?).await.map_err(|error| refused(&error))?;
+    shown_to(&app, &reader, plan).await
 }
 
 /// Delete a plan
@@ -113,6 +128,7 @@ async fn delete(State(app): State<App>, Caller(user): Caller, At(id): At<String>
 async fn run(
     State(app): State<App>,
     caller: Identity,
+    reader: Reader,
     At(id): At<String>,
     Body(body): Body<Approval>,
 ) -> Result<Json<Plan>, ApiError> {
@@ -123,5 +139,5 @@ async fn run(
     let plan = plan_id(&id)?;
     let approval = PlanApproval { user: caller.user, plan, effects: body.effects, cancel: CancellationToken::new() };
     let ended = app.frontend.engine.run_plan(approval).await.map_err(|error| refused(&error))?;
-    Ok(Json(ended))
+    shown_to(&app, &reader, ended).await
 }

@@ -3,11 +3,13 @@
 use crate::http::App;
 use crate::http::extract::{Asked, At, Body, Caller, listed};
 use crate::http::problem::{ApiError, Problem, Refusals};
+use crate::http::reader::Reader;
 use crate::views::SessionView;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use coracle_engine::{Difference, Replay, ReplayFiles, ReplayedTask};
+use coracle_privacy::Item;
 use coracle_store::{SessionRecord, StoreError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -67,7 +69,8 @@ async fn found(app: &App, user: &coracle_types::UserId, handle: &str) -> Result<
 
 /// Get the log of a session
 ///
-/// The log contains all stored tasks with their code and results, the state files and the latest checkpoint.
+/// The log contains all stored tasks with their code, results and the answers of tools, the state files and the latest
+/// checkpoint. Where personal data is hidden from models, API keys without the scope `approve` get tokens instead of it.
 #[utoipa::path(
     get, path = "/api/sessions/{handle}", operation_id = "show_session", tag = "sessions",
     params(("handle" = String, Path, description = "Session ID, label or number")),
@@ -76,10 +79,12 @@ async fn found(app: &App, user: &coracle_types::UserId, handle: &str) -> Result<
         Refusals
     )
 )]
-async fn show(State(app): State<App>, Caller(user): Caller, At(handle): At<String>) -> Result<Json<Value>, ApiError> {
-    let session = found(&app, &user, &handle).await?;
-    let log = app.frontend.engine.history().export(&user, &session).await;
-    log.map(Json).map_err(|error| ApiError::internal("read a session", error))
+async fn show(State(app): State<App>, reader: Reader, At(handle): At<String>) -> Result<Json<Value>, ApiError> {
+    let session = found(&app, &reader.user, &handle).await?;
+    let log = app.frontend.engine.history().export(&reader.user, &session).await;
+    let mut log = log.map_err(|error| ApiError::internal("read a session", error))?;
+    reader.protect_message(&app, &mut log).await?;
+    Ok(Json(log))
 }
 
 /// Summary for continuing a session
@@ -93,7 +98,8 @@ struct Resumed {
 
 /// Get a summary for continuing a session
 ///
-/// The summary covers the latest checkpoint, state files, variables and the most recent tasks.
+/// The summary covers the latest checkpoint, state files, variables and the most recent tasks. Where personal data is hidden
+/// from models, API keys without the scope `approve` get tokens instead of it.
 #[utoipa::path(
     get, path = "/api/sessions/{handle}/resume", operation_id = "resume_session", tag = "sessions",
     params(("handle" = String, Path, description = "Session ID, label or number")),
@@ -101,12 +107,13 @@ struct Resumed {
 )]
 async fn resume(
     State(app): State<App>,
-    Caller(user): Caller,
+    reader: Reader,
     At(handle): At<String>,
 ) -> Result<Json<Resumed>, ApiError> {
-    let session = found(&app, &user, &handle).await?;
-    let text = app.frontend.engine.history().resume(&user, &session).await;
-    let text = text.map_err(|error| ApiError::internal("read a session", error))?;
+    let session = found(&app, &reader.user, &handle).await?;
+    let text = app.frontend.engine.history().resume(&reader.user, &session).await;
+    let mut text = text.map_err(|error| ApiError::internal("read a session", error))?;
+    reader.protect(&app, &mut [Item::Text(&mut text)]).await?;
     Ok(Json(Resumed { session_id: session.id.as_str().to_owned(), text }))
 }
 
@@ -229,18 +236,27 @@ impl From<Replay> for Replayed {
 )]
 async fn replay(
     State(app): State<App>,
-    Caller(user): Caller,
+    reader: Reader,
     At(handle): At<String>,
     Body(options): Body<ReplayOptions>,
 ) -> Result<Json<Replayed>, ApiError> {
-    let session = found(&app, &user, &handle).await?;
-    let Some(_turn) = app.replays.begin(&user) else {
+    let user = &reader.user;
+    let session = found(&app, user, &handle).await?;
+    let Some(_turn) = app.replays.begin(user) else {
         let message = "a replay of this user is under way, or too many of others: try again later";
         return Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, "too_many_replays", message));
     };
     let files = if options.with_files { ReplayFiles::Copied } else { ReplayFiles::Nothing };
     // If the client leaves, this future is dropped, which ends the sandbox.
     let (limits, cancel) = (app.frontend.options.settings.limits(), app.stop.child_token());
-    let replayed = app.frontend.engine.replay(&user, &session, files, &limits, &cancel).await;
-    replayed.map(|replay| Json(replay.into())).map_err(|error| ApiError::internal("replay a session", error))
+    let replayed = app.frontend.engine.replay(user, &session, files, &limits, &cancel).await;
+    let mut replayed: Replayed = replayed.map_err(|error| ApiError::internal("replay a session", error))?.into();
+    let mut texts = Vec::new();
+    for task in &mut replayed.tasks {
+        texts.extend(task.skipped.iter_mut().map(Item::Text));
+        let differences = task.differences.iter_mut();
+        texts.extend(differences.flat_map(|difference| [&mut difference.then, &mut difference.now].map(Item::Text)));
+    }
+    reader.protect(&app, &mut texts).await?;
+    Ok(Json(replayed))
 }

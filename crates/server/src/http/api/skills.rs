@@ -3,10 +3,12 @@
 use crate::http::App;
 use crate::http::extract::{Asked, At, Body, Caller};
 use crate::http::problem::{ApiError, Refusals};
+use crate::http::reader::Reader;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use coracle_engine::SkillError;
+use coracle_privacy::Item;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::{IntoParams, ToSchema};
@@ -37,6 +39,52 @@ fn object(value: Value) -> Map<String, Value> {
     }
 }
 
+/// Members of answers with texts that people and models have written, or what code has returned. The others are names, which
+/// would be taken for names of people, and numbers.
+const TEXTS: [&str; 7] = ["code", "description", "example", "tags", "author", "query", "execution"];
+
+fn add_texts<'a>(answer: &'a mut Value, texts: &mut Vec<Item<'a>>) {
+    match answer {
+        Value::Object(members) => {
+            for (name, member) in members {
+                if TEXTS.contains(&name.as_str()) {
+                    texts.push(Item::Json(member));
+                } else {
+                    add_texts(member, texts);
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| add_texts(item, texts)),
+        _ => {}
+    }
+}
+
+/// Handles a request about skills for this reader.
+async fn request(app: &App, reader: &Reader, act: &str, params: Map<String, Value>) -> Result<Json<Value>, ApiError> {
+    let mut answer = match app.frontend.engine.skill_request(&reader.user, act, params).await {
+        Ok(answer) => answer,
+        Err(error) => return Err(refused_for(app, reader, error).await),
+    };
+    hide(app, reader, &mut answer).await?;
+    Ok(Json(answer))
+}
+
+/// Replaces personal data in an answer by tokens, unless a person reads it.
+async fn hide(app: &App, reader: &Reader, answer: &mut Value) -> Result<(), ApiError> {
+    let mut texts = Vec::new();
+    add_texts(answer, &mut texts);
+    reader.protect(app, &mut texts).await
+}
+
+/// The same for an error, which may quote what code has printed.
+async fn refused_for(app: &App, reader: &Reader, error: SkillError) -> ApiError {
+    let mut refused = refused(error);
+    match reader.protect(app, &mut [Item::Text(&mut refused.error)]).await {
+        Ok(()) => refused,
+        Err(withheld) => withheld,
+    }
+}
+
 /// Query parameters for listing skills.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -62,14 +110,14 @@ struct Which {
 )]
 async fn list(
     State(app): State<App>,
-    Caller(user): Caller,
+    reader: Reader,
     Asked(which): Asked<Which>,
 ) -> Result<Json<Value>, ApiError> {
     let (act, params) = match which.query {
         None => ("list", Map::new()),
         Some(query) => ("search", object(json!({ "query": query }))),
     };
-    app.frontend.engine.skill_request(&user, act, params).await.map(Json).map_err(refused)
+    request(&app, &reader, act, params).await
 }
 
 /// Skill to save
@@ -116,13 +164,13 @@ struct Draft {
 )]
 async fn save(
     State(app): State<App>,
-    Caller(user): Caller,
+    reader: Reader,
     At(name): At<String>,
     Body(draft): Body<Draft>,
 ) -> Result<Json<Value>, ApiError> {
     let mut params = object(serde_json::to_value(draft).unwrap_or_default());
     params.insert("name".to_owned(), name.into());
-    app.frontend.engine.skill_request(&user, "save", params).await.map(Json).map_err(refused)
+    request(&app, &reader, "save", params).await
 }
 
 /// Query parameters for loading a skill.
@@ -152,7 +200,7 @@ struct Version {
 )]
 async fn load(
     State(app): State<App>,
-    Caller(user): Caller,
+    reader: Reader,
     At(name): At<String>,
     Asked(Version { version }): Asked<Version>,
 ) -> Result<Json<Value>, ApiError> {
@@ -160,7 +208,7 @@ async fn load(
         return Err(ApiError::invalid("version must be at least 1"));
     }
     let params = object(json!({ "name": name, "version": version }));
-    app.frontend.engine.skill_request(&user, "load", params).await.map(Json).map_err(refused)
+    request(&app, &reader, "load", params).await
 }
 
 /// Delete a saved skill and all its versions
@@ -195,7 +243,12 @@ async fn delete(State(app): State<App>, Caller(user): Caller, At(name): At<Strin
         Refusals
     )
 )]
-async fn test(State(app): State<App>, Caller(user): Caller, At(name): At<String>) -> Result<Json<Value>, ApiError> {
-    let execution = app.frontend.engine.test_skill(&user, &name).await.map_err(refused)?;
-    Ok(Json(json!({ "tested": execution.is_some(), "execution": execution })))
+async fn test(State(app): State<App>, reader: Reader, At(name): At<String>) -> Result<Json<Value>, ApiError> {
+    let execution = match app.frontend.engine.test_skill(&reader.user, &name).await {
+        Ok(execution) => execution,
+        Err(error) => return Err(refused_for(&app, &reader, error).await),
+    };
+    let mut answer = json!({ "tested": execution.is_some(), "execution": execution });
+    hide(&app, &reader, &mut answer).await?;
+    Ok(Json(answer))
 }

@@ -4,12 +4,14 @@ use super::servers::usable;
 use crate::http::App;
 use crate::http::extract::{At, Body};
 use crate::http::problem::{ApiError, Problem, Refusals};
+use crate::http::reader::Reader;
 use crate::identity::Identity;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use coracle_engine::{DirectCall, DirectError, HostCallError};
 use coracle_policy::{Approver, NobodyToAsk};
+use coracle_privacy::Item;
 use coracle_store::{KeyScope, Place};
 use coracle_upstream::CallContext;
 use serde::Deserialize;
@@ -40,7 +42,8 @@ struct WantedCall {
 ///
 /// Calls one tool as code of the current user would. If the policy requires approval, the call waits for an answer on
 /// `/api/approvals`, provided that the caller could give it: calls with an API key without the scope `approve`, or with
-/// an access token, are refused instead. A tool that fails is reported with status 200 and `isError: true`.
+/// an access token, are refused instead. A tool that fails is reported with status 200 and `isError: true`. Where personal
+/// data is hidden from models, API keys without the scope `approve` get tokens instead of it.
 #[utoipa::path(
     post, path = "/api/tools/{server}/{tool}/call", operation_id = "call_tool", tag = "tools",
     params(
@@ -59,6 +62,7 @@ struct WantedCall {
 async fn call(
     State(app): State<App>,
     caller: Identity,
+    reader: Reader,
     At((server, tool)): At<(String, String)>,
     Body(body): Body<WantedCall>,
 ) -> Result<Json<Value>, ApiError> {
@@ -82,7 +86,17 @@ async fn call(
     let answer = app.frontend.engine.call_tool(call).await;
     drop(under_way);
     app.frontend.metrics.passed_on(server.as_str(), answer.is_ok());
-    answer.map(Json).map_err(failed)
+    match answer {
+        Ok(mut answer) => {
+            reader.protect_message(&app, &mut answer).await?;
+            Ok(Json(answer))
+        }
+        Err(mut error) => {
+            let (DirectError::Failed(HostCallError { message, .. }) | DirectError::Refused { message, .. }) = &mut error;
+            reader.protect(&app, &mut [Item::Text(message)]).await?;
+            Err(failed(error))
+        }
+    }
 }
 
 fn failed(error: DirectError) -> ApiError {

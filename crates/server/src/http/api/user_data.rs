@@ -4,6 +4,7 @@ use super::accounts::{admin, named};
 use super::workspace::WorkspaceUsage;
 use crate::http::extract::{At, Caller};
 use crate::http::problem::{ApiError, Problem, Refusals};
+use crate::http::reader::Reader;
 use crate::http::{App, download};
 use crate::identity::{How, Identity};
 use crate::timestamp::Timestamp;
@@ -109,6 +110,9 @@ async fn usage(State(app): State<App>, Caller(user): Caller) -> Result<Json<Usag
 
 /// Export everything that you have
 ///
+/// An API key needs the scope `admin` or `approve` in addition to `api`, because the archive has what privacy tokens stand for.
+/// On a server without users that hides personal data from models, only its browser can export.
+///
 /// A tar archive: conversations, runs, executions, sessions, approvals, decisions, token counts and the index of
 /// artifacts as JSON, and the files in `workspace/`. API keys, keys of providers and other secrets are only named. The
 /// archive is complete if its last entry is `end.json`.
@@ -120,8 +124,13 @@ async fn usage(State(app): State<App>, Caller(user): Caller) -> Result<Json<Usag
         Refusals
     )
 )]
-async fn export_own(State(app): State<App>, Caller(user): Caller) -> Result<Response, ApiError> {
-    archive(&app, user)
+async fn export_own(State(app): State<App>, caller: Identity, reader: Reader) -> Result<Response, ApiError> {
+    by_person(&caller, "exporting everything")?;
+    if matches!(caller.how, How::Local) && reader.vault(&app).await?.is_some() {
+        let message = "exporting everything requires a person: use the web page, or `coracle users export local --to FILE`";
+        return Err(ApiError::forbidden("insufficient_scope", message));
+    }
+    archive(&app, caller.user)
 }
 
 /// Export everything that a user has

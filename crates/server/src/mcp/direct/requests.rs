@@ -1,12 +1,13 @@
 //! Forwards calls, reads and other requests to their server.
 
-use super::super::client_requests::{OfServer, Way, attribute_all, capabilities};
+use super::super::client_requests::{Way, attribute_all, capabilities};
 use super::super::progress::Progress;
 use super::super::run::{Answer, Call, Run};
 use super::super::{refusal, unknown_tool};
-use super::{failed, read, refused};
+use super::questions::OfServer;
+use super::{read, refused};
 use crate::mcp::Frontend;
-use coracle_engine::{DirectCall, DirectError};
+use coracle_engine::{DirectCall, DirectError, DirectRequest, HostCallError};
 use coracle_types::ServerName;
 use coracle_upstream::{CallContext, Progress as Reported, Resume, Reverse};
 use rmcp::ErrorData;
@@ -17,7 +18,7 @@ use rmcp::model::{
     ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Reference,
 };
 use rmcp::service::{Peer, RequestContext, RoleServer};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -101,12 +102,15 @@ impl Frontend {
             let name: String = request.name.chars().take(100).collect();
             return Err(ErrorData::invalid_params(format!("there is no prompt {name:?}"), None));
         };
-        self.receives(&prompt.server).await?;
         let passed = plain(&context, self.resume(request.request_state, request.input_responses).await?);
-        let arguments = self.restored(request.arguments.unwrap_or_default().into()).await?;
-        let arguments = arguments.as_object().cloned().unwrap_or_default();
-        let answer = self.upstream()?.get_prompt(&self.user(), &prompt.server, &prompt.wire, arguments, passed).await;
-        let value = answer.map_err(|error| failed(&error))?;
+        let named = json!({ "name": prompt.wire, "arguments": request.arguments.unwrap_or_default() });
+        let wanted = self.wanted(&prompt.server, "prompts/get", named, &passed);
+        let (upstream, user) = (self.upstream()?, self.user());
+        let answer = self.engine.pass_on(wanted, |mut named| {
+            let arguments = named.remove("arguments").and_then(|arguments| arguments.as_object().cloned());
+            upstream.get_prompt(&user, &prompt.server, &prompt.wire, arguments.unwrap_or_default(), passed)
+        });
+        let value = answer.await.map_err(not_passed_on)?;
         if is_input_required(&value) {
             return self.questions(value, &prompt.server).await.map(Into::into);
         }
@@ -120,13 +124,15 @@ impl Frontend {
     ) -> Result<ReadResourceResponse, ErrorData> {
         let mut last = None;
         for server in self.holders(&request.uri).await {
-            self.receives(&server).await?;
             let resume = self.resume(request.request_state.clone(), request.input_responses.clone()).await?;
             let passed = plain(&context, resume);
-            match self.upstream()?.read_resource(&self.user(), &server, &request.uri, passed).await {
+            let wanted = self.wanted(&server, "resources/read", json!({ "uri": request.uri }), &passed);
+            let (upstream, user) = (self.upstream()?, self.user());
+            let make = |_| upstream.read_resource(&user, &server, &request.uri, passed);
+            match self.engine.pass_on(wanted, make).await {
                 Ok(value) if is_input_required(&value) => return self.questions(value, &server).await.map(Into::into),
                 Ok(value) => return read::<ReadResourceResult>(value, &server).map(Into::into),
-                Err(error) => last = Some(failed(&error)),
+                Err(error) => last = Some(not_passed_on(error)),
             }
         }
         let uri: String = request.uri.chars().take(300).collect();
@@ -154,19 +160,49 @@ impl Frontend {
             _ => Vec::new(),
         };
         request.meta = None;
-        let Ok(Value::Object(params)) = serde_json::to_value(&request) else {
+        let Ok(params @ Value::Object(_)) = serde_json::to_value(&request) else {
             return Err(ErrorData::invalid_params("the request is malformed", None));
         };
         let mut last = None;
         for server in servers {
             let passed = plain(&context, None);
-            self.receives(&server).await?;
-            match self.upstream()?.complete(&self.user(), &server, params.clone(), passed).await {
+            let wanted = self.wanted(&server, "completion/complete", params.clone(), &passed);
+            let (upstream, user) = (self.upstream()?, self.user());
+            let make = |params| upstream.complete(&user, &server, params, passed);
+            match self.engine.pass_on(wanted, make).await {
                 Ok(value) => return read(value, &server),
-                Err(error) => last = Some(failed(&error)),
+                Err(error) => last = Some(not_passed_on(error)),
             }
         }
         Err(last.unwrap_or_else(|| ErrorData::invalid_params("nothing to complete", None)))
+    }
+
+    /// A request for the engine, which decides about it.
+    fn wanted(
+        &self,
+        server: &ServerName,
+        method: &'static str,
+        arguments: Value,
+        context: &CallContext,
+    ) -> DirectRequest {
+        let arguments = arguments.as_object().cloned().unwrap_or_default();
+        let (server, cancel) = (server.clone(), context.cancel.clone());
+        DirectRequest {
+            user: self.user(),
+            conversation: Some(self.client_place.clone()),
+            server,
+            method,
+            arguments,
+            cancel,
+        }
+    }
+
+    /// Subscribes to changes of a resource.
+    pub(super) async fn subscribe_at(&self, server: &ServerName, uri: &str) -> Result<(), ErrorData> {
+        let wanted = self.wanted(server, "resources/subscribe", json!({ "uri": uri }), &CallContext::default());
+        let (upstream, user) = (self.upstream()?, self.user());
+        let make = |_| async { upstream.subscribe(&user, server, uri).await.map(|()| Value::Null) };
+        self.engine.pass_on(wanted, make).await.map(drop).map_err(not_passed_on)
     }
 
     /// Questions in the result of a server.
@@ -203,6 +239,21 @@ impl Frontend {
         let info = upstream.info(&self.user(), server).await;
         let is_stateless = info.is_ok_and(|info| info.protocol.as_str() >= ProtocolVersion::V_2026_07_28.as_str());
         if is_stateless { Passing::AsItIs } else { Passing::Translated }
+    }
+}
+
+/// Why a request was not made, or has no answer, for the client.
+fn not_passed_on(error: DirectError) -> ErrorData {
+    match error {
+        DirectError::Refused { number, message, data } => refused(number, message, data),
+        DirectError::Failed(HostCallError { code, message, .. }) => {
+            let message = format!("{message} ({code})");
+            if code.starts_with("denied") {
+                ErrorData::invalid_request(message, Some(json!({ "code": code })))
+            } else {
+                ErrorData::internal_error(message, None)
+            }
+        }
     }
 }
 

@@ -1,6 +1,5 @@
 //! Notifications about changes at the servers, and log levels.
 
-use super::failed;
 use crate::mcp::Frontend;
 use coracle_upstream::{Change, Changed, Owner};
 use rmcp::ErrorData;
@@ -60,7 +59,7 @@ impl Frontend {
         let mut watched = Vec::new();
         for uri in accepted.resource_subscriptions.iter().flatten() {
             for server in self.holders(uri).await {
-                if upstream.subscribe(&user, &server, uri).await.is_ok() {
+                if self.subscribe_at(&server, uri).await.is_ok() {
                     watched.push((server, uri.clone()));
                 }
             }
@@ -101,9 +100,9 @@ impl Frontend {
     pub(crate) async fn watch(&self, uri: &str) -> Result<(), ErrorData> {
         let mut last = ErrorData::resource_not_found("no server has this resource", None);
         for server in self.holders(uri).await {
-            match self.upstream()?.subscribe(&self.user(), &server, uri).await {
+            match self.subscribe_at(&server, uri).await {
                 Ok(()) => return Ok(()),
-                Err(error) => last = failed(&error),
+                Err(error) => last = error,
             }
         }
         Err(last)
