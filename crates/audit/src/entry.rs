@@ -48,6 +48,23 @@ pub enum Event {
         language: Language,
         code: Digest,
         code_bytes: u64,
+        /// That no policy denies it.
+        decision: Verdict,
+    },
+    /// A policy does not let code run.
+    #[serde(rename = "execution.denied")]
+    ExecutionDenied {
+        execution: ExecutionId,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        session: Option<SessionId>,
+        language: Language,
+        code_bytes: u64,
+        decision: Verdict,
+        /// The kind of the policy that decided.
+        reason: String,
+        /// Its name.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        rule: Option<String>,
     },
     /// Code has ended.
     #[serde(rename = "execution.ended")]
@@ -158,6 +175,9 @@ pub enum Event {
         #[serde(skip_serializing_if = "Option::is_none")]
         decision: Option<Decision>,
     },
+    /// The policy was read again while the program runs, because its files or settings had changed.
+    #[serde(rename = "policy.changed")]
+    PolicyReloaded { policy: Digest },
     /// A server was changed while the program runs.
     #[serde(rename = "server.changed")]
     ServerChanged { server: String, change: &'static str },
@@ -290,7 +310,8 @@ impl Event {
                 groups.iter_mut().for_each(bounded);
                 bounded(credential);
             }
-            Self::CallRefused { code: text, .. }
+            Self::ExecutionDenied { rule: Some(text), .. }
+            | Self::CallRefused { code: text, .. }
             | Self::DecisionChanged { tool: text, .. }
             | Self::PolicyChanged { pattern: text, .. }
             | Self::ServerChanged { server: text, .. }

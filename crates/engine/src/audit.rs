@@ -52,6 +52,7 @@ impl Audit {
             language: request.language,
             code,
             code_bytes: request.code.len() as u64,
+            decision: Verdict::Allow,
         };
         let appended = match code {
             Ok(code) => log.append(Entry::of(&request.user, event(code))).await,
@@ -61,6 +62,21 @@ impl Audit {
             log.append_later(Entry::of(&request.user, event(String::new())));
         }
         (running, appended.err())
+    }
+
+    /// Records that a policy does not let code run.
+    pub(crate) fn execution_denied(&self, request: &Request, execution: &ExecutionId, reason: &Reason) {
+        let (reason, rule) = reason_of(reason);
+        let event = Event::ExecutionDenied {
+            execution: execution.clone(),
+            session: request.session.clone(),
+            language: request.language,
+            code_bytes: request.code.len() as u64,
+            decision: Verdict::Deny,
+            reason: reason.to_owned(),
+            rule,
+        };
+        self.later(&request.user, event);
     }
 
     /// Records that a call is allowed. If this fails, it must not be made.
@@ -171,6 +187,7 @@ fn reason_of(reason: &Reason) -> (&'static str, Option<String>) {
         Reason::Flow(verdict) => ("flow", Some(verdict.rule.clone())),
         Reason::Wish => ("wish", None),
         Reason::Default { .. } => ("default", None),
+        Reason::Named { kind, name, .. } => (kind.as_str(), Some(name.clone())),
     }
 }
 

@@ -14,6 +14,7 @@ use crate::sources::{SourceTracker, TrackedWorkspace};
 use crate::toolbox::{Inventory, Listing, Toolbox};
 use crate::waiting::telling;
 use coracle_guardrails::Access;
+use coracle_policy::{ExecutionFacts, Reason};
 use coracle_store::{ExecutionRecord, Place};
 use coracle_types::{ExecutionId, Mode, UserId};
 use serde_json::Value;
@@ -65,6 +66,18 @@ impl Tools {
 
     pub(crate) fn toolbox(&self) -> Option<&Arc<Toolbox>> {
         self.toolbox.as_ref()
+    }
+
+    /// Why the operator's policy does not let a request run, if it does not.
+    pub(crate) fn denied(&self, request: &Request) -> Option<Reason> {
+        self.toolbox.as_ref()?.approvals().policy().denies_execution(&ExecutionFacts {
+            user: &request.user,
+            session: request.session.as_ref(),
+            language: request.language,
+            bytes: request.code.len(),
+            interface: request.interface,
+            at: SystemTime::now(),
+        })
     }
 
     /// The tools of a user.
@@ -124,6 +137,7 @@ impl Tools {
                 None => toolbox.tracker(&request.user, execution, Vec::new(), None),
             },
             access: request.access,
+            interface: request.interface,
         };
         let broker = Broker::new(Arc::clone(toolbox), caller, clock.clone(), ledger.clone(), others);
         let broker = broker.knowing(inventory).recorded(recording.clone()).planned_by(request.planner.clone());
@@ -194,6 +208,7 @@ impl Tools {
             detection: self.privacy.get(),
             sources,
             access: Access::Any,
+            interface: call.interface,
         };
         let clock = Clock::new(NO_LIMIT);
         let broker = Broker::new(Arc::clone(toolbox), caller, clock, Ledger::default(), Arc::new(NoCalls));

@@ -1,10 +1,11 @@
 //! The settings of a running server, which admins can change.
 
 use crate::flows::flows;
+use crate::policies::policy;
 use crate::recursion;
 use crate::servers::Candidate;
 use crate::settings::file_to_edit;
-use crate::wiring::{privacy_modes, rules, unusable};
+use crate::wiring::{privacy_modes, unusable};
 use coracle_config::edit::{EditError, Existing};
 use coracle_config::import::extract_credentials_apart;
 use coracle_config::{LoadOptions, Loaded, McpServer, Origin};
@@ -80,15 +81,15 @@ impl LiveSettings {
             reason: format!("{error}; {}", error.hint().unwrap_or_default()),
         })?;
         recursion::check(&loaded).map_err(|error| invalid(&error))?;
-        let (rules, flows) =
-            rules(&loaded).and_then(|rules| Ok((rules, flows(&loaded)?))).map_err(|error| invalid(&error))?;
+        let (policy, flows) =
+            policy(&loaded).and_then(|policy| Ok((policy, flows(&loaded)?))).map_err(|error| invalid(&error))?;
         // First, so that no call to a new server is unprotected.
         if let Some(privacy) = self.engine.privacy() {
             let vaults = Arc::clone(privacy.vaults());
             self.engine.protect(Privacy::new(vaults, privacy_modes(&loaded.settings)));
         }
         self.toolbox.approvals().replace_flows(flows);
-        self.toolbox.reconfigure(loaded.servers.clone(), unusable(&loaded), rules);
+        self.toolbox.reconfigure(loaded.servers.clone(), unusable(&loaded), policy);
         Ok(loaded)
     }
 }

@@ -9,7 +9,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use coracle_engine::{DirectCall, DirectError, HostCallError};
-use coracle_policy::{Approver, NobodyToAsk};
+use coracle_policy::{Approver, Interface, NobodyToAsk};
 use coracle_store::{KeyScope, Place};
 use coracle_upstream::CallContext;
 use serde::Deserialize;
@@ -76,6 +76,7 @@ async fn call(
         tool,
         arguments: body.arguments,
         approver,
+        interface: Interface::Api,
         context,
     };
     let under_way = app.frontend.metrics.begin();

@@ -7,6 +7,7 @@ use super::super::{refusal, unknown_tool};
 use super::{failed, read, refused};
 use crate::mcp::Frontend;
 use coracle_engine::{DirectCall, DirectError};
+use coracle_policy::Interface;
 use coracle_types::ServerName;
 use coracle_upstream::{CallContext, Progress as Reported, Resume, Reverse};
 use rmcp::ErrorData;
@@ -63,6 +64,7 @@ impl Frontend {
                     tool: tool.wire,
                     arguments,
                     approver: Arc::clone(&client) as _,
+                    interface: Interface::Mcp,
                     context: upward.context(
                         cancel,
                         way,
