@@ -8,7 +8,7 @@ mod undo;
 use crate::exec::Ahead;
 use crate::frontend::{FrontendArguments, ServerSet, Serving};
 use crate::models;
-use crate::policies::follow;
+use crate::policies::{PolicyInForce, follow};
 use crate::settings::{load, options, warn_of_not_followed};
 use crate::signals::Signals;
 use crate::status::{Mistake, Status};
@@ -93,7 +93,8 @@ pub(crate) fn run(arguments: &McpArguments, config: Option<&Path>, ahead: Option
         let mut signals = Signals::listen().context("cannot listen for signals")?;
         let serving = Serving::start(&arguments.frontend, &loaded, launcher, ServerSet::Fixed, "mcp").await?;
         let followed = serving.toolbox.as_ref().map(|toolbox| {
-            tokio::spawn(follow(live.clone(), loaded.clone(), Arc::clone(toolbox), serving.audit.log()))
+            let policy = PolicyInForce::new(live.clone(), &loaded, Arc::clone(toolbox));
+            tokio::spawn(follow(policy, loaded.clone(), serving.audit.log()))
         });
         let people = People::new(Arc::clone(&serving.store)).with_audit(serving.audit.log());
         let served = coracle_server::serve_stdio(serving.frontend.clone(), agent, &people, stop.clone());

@@ -1,14 +1,23 @@
 //! The policy of the settings, as a whole or not at all.
 
 mod follow;
+mod in_force;
+mod text;
 
 use crate::status::Mistake;
 use coracle_config::{Loaded, PolicyLimit, PolicyRule};
 use coracle_policy::{CheckSpec, Checks, Groups, LimitSpec, Limits, Per, Placed, Policy, PolicyError, PolicyProblem};
 pub(crate) use follow::follow;
+pub(crate) use in_force::{Held, PolicyInForce};
+pub(crate) use text::PolicyText;
 
-/// The whole policy. One mistake rejects all of it.
+/// The whole policy. One error rejects all of it.
 pub(crate) fn policy(loaded: &Loaded) -> anyhow::Result<Policy> {
+    policy_of(loaded, &PolicyText::of(loaded)?)
+}
+
+/// The policy of settings whose text was read before.
+fn policy_of(loaded: &Loaded, _text: &PolicyText) -> anyhow::Result<Policy> {
     let rules = crate::wiring::rules(loaded)?;
     let settings = &loaded.settings.policy;
     let mut problems = Vec::new();

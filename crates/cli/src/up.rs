@@ -9,7 +9,7 @@ mod sign_in;
 use crate::frontend::{FrontendArguments, ServerSet, Serving};
 use crate::listening::{addresses, listen};
 use crate::models::{self, Local};
-use crate::policies::follow;
+use crate::policies::{PolicyInForce, follow};
 use crate::resources::share;
 use crate::settings::{announce, flag, load, options, warn_of_not_followed};
 use crate::signals::Signals;
@@ -171,8 +171,9 @@ async fn serve(
     let mut followed = None;
     let configuration = match (kind, &serving.toolbox) {
         (Kind::Settings(options), Some(toolbox)) => {
-            followed = Some(follow(options.clone(), loaded.clone(), Arc::clone(toolbox), serving.audit.log()));
-            let live = LiveSettings::new(options, loaded.clone(), Arc::clone(toolbox), serving.engine.clone());
+            let policy = PolicyInForce::new(options, loaded, Arc::clone(toolbox));
+            followed = Some(follow(Arc::clone(&policy), loaded.clone(), serving.audit.log()));
+            let live = LiveSettings::new(policy, loaded.clone(), serving.engine.clone());
             Some(Arc::new(live) as Arc<dyn Configuration>)
         }
         _ => None,

@@ -52,6 +52,8 @@ const LESS: &str = "ask the tool for less at once: a filter, a page, a range";
 pub(crate) struct Caller {
     pub(crate) user: UserId,
     pub(crate) session: Option<SessionId>,
+    /// The conversation, run or connection that it belongs to.
+    pub(crate) conversation: Option<Place>,
     pub(crate) execution: ExecutionId,
     pub(crate) approver: Arc<dyn Approver>,
     pub(crate) cancel: CancellationToken,
@@ -399,6 +401,7 @@ impl Broker {
             cargo: &cargo,
             circumstances: Circumstances {
                 calls: current.line.number().saturating_sub(1),
+                conversation: self.caller.conversation.as_ref().map(Place::as_str),
                 interface: self.caller.interface,
             },
             doubt,

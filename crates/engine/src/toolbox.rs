@@ -161,12 +161,11 @@ impl Toolbox {
         self.upstream.as_ref()
     }
 
-    /// Replaces the servers, those that cannot be used, and the policy. Servers that have not changed stay
-    /// connected. Does nothing if the tools are not those of MCP servers.
-    pub fn reconfigure(&self, servers: Vec<ServerSpec>, unusable: Vec<(ServerName, String)>, policy: Policy) {
+    /// Replaces the servers, and those that cannot be used. Servers that have not changed stay connected. Does nothing if
+    /// the tools are not those of MCP servers. The caller replaces the policy before, so that no new server is ever called
+    /// under an old one.
+    pub fn reconfigure(&self, servers: Vec<ServerSpec>, unusable: Vec<(ServerName, String)>) {
         let Some(upstream) = self.upstream.passes_on() else { return };
-        // The policy comes first: no new server is ever called under an old one.
-        self.approvals.replace_policy(policy);
         let changed = upstream.replace_servers(servers);
         let configured = Configured::new(&upstream.servers(), unusable);
         std::mem::swap(

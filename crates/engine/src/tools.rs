@@ -75,6 +75,7 @@ impl Tools {
             session: request.session.as_ref(),
             language: request.language,
             bytes: request.code.len(),
+            conversation: request.conversation.as_ref().map(Place::as_str),
             interface: request.interface,
             at: SystemTime::now(),
         })
@@ -124,6 +125,7 @@ impl Tools {
         let caller = Caller {
             user: request.user.clone(),
             session: request.session.clone(),
+            conversation: request.conversation.clone(),
             execution: execution.clone(),
             approver: Arc::clone(&request.approver),
             cancel: request.cancel.clone(),
@@ -198,6 +200,7 @@ impl Tools {
         let caller = Caller {
             user: call.user.clone(),
             session: call.session.clone(),
+            conversation: call.conversation.clone(),
             execution,
             approver: Arc::clone(&call.approver),
             cancel: call.context.cancel.clone(),

@@ -90,6 +90,17 @@ impl Approvals {
         Arc::clone(&self.flows.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Replaces all rules, so that no decision has new rules about tools and old ones about the flow of data. Open
+    /// questions that the new rules answer are withdrawn.
+    pub fn replace(&self, policy: Policy, flows: Flows) {
+        {
+            let mut in_force = self.policy.write().unwrap_or_else(PoisonError::into_inner);
+            *self.flows.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(flows);
+            *in_force = Arc::new(policy);
+        }
+        self.tell_others();
+    }
+
     /// Replaces the rules about the flow of data. Open questions that the new rules answer are withdrawn.
     pub fn replace_flows(&self, flows: Flows) {
         *self.flows.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(flows);

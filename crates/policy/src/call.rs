@@ -21,7 +21,7 @@ pub struct Call<'a> {
     /// What data the call carries.
     pub cargo: &'a Cargo,
     /// What else is known about the call.
-    pub circumstances: Circumstances,
+    pub circumstances: Circumstances<'a>,
     /// Why a person has to be asked whatever the policy says, if anything.
     pub doubt: Option<Doubt>,
 }

@@ -35,9 +35,11 @@ impl Interface {
 
 /// What is known about a call besides the tool and its arguments.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Circumstances {
+pub struct Circumstances<'a> {
     /// The number of earlier calls of the execution.
     pub calls: u64,
+    /// The conversation, run or connection that the code belongs to, if any.
+    pub conversation: Option<&'a str>,
     /// Where the code comes from.
     pub interface: Interface,
 }
@@ -58,7 +60,7 @@ pub struct Facts<'a> {
     /// The labels of the server in view of the tool.
     pub labels: BTreeSet<ServerLabel>,
     /// What else is known about the call.
-    pub circumstances: Circumstances,
+    pub circumstances: Circumstances<'a>,
     /// The time of the call.
     pub at: SystemTime,
 }
@@ -74,6 +76,8 @@ pub struct ExecutionFacts<'a> {
     pub language: Language,
     /// The length of the code in bytes.
     pub bytes: usize,
+    /// The conversation, run or connection that it belongs to, if any.
+    pub conversation: Option<&'a str>,
     /// Where the code comes from.
     pub interface: Interface,
     /// The time.

@@ -50,8 +50,8 @@ pub(super) fn measure(calls: usize) -> anyhow::Result<Times> {
             tool: &tool,
             names: &names,
             arguments: &arguments,
-            labels: &[ServerLabel::Private],
-            circumstances: Circumstances { calls: 3, interface: Interface::Mcp },
+            labels: [ServerLabel::Private].into(),
+            circumstances: Circumstances { calls: 3, conversation: None, interface: Interface::Mcp },
             at: SystemTime::now(),
         });
         let took = begun.elapsed().as_secs_f64() * 1e6;

@@ -1,13 +1,12 @@
 //! Takes up changes of the policy in the settings file while a server runs.
 
-use super::policy;
+use super::{PolicyInForce, PolicyText};
 use crate::output::plain;
 use coracle_audit::{AuditLog, Entry, Event};
-use coracle_config::{LoadOptions, Loaded};
-use coracle_engine::Toolbox;
+use coracle_config::Loaded;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,50 +23,57 @@ fn stamp(path: &Path) -> Stamp {
     Some((of.dev(), of.ino(), of.len(), of.mtime(), of.mtime_nsec()))
 }
 
-/// What a policy is made from, to find out whether it has changed.
-fn text(loaded: &Loaded) -> Vec<u8> {
-    let servers = loaded.settings.mcp_servers.iter();
-    let labels: Vec<_> = servers.map(|(name, entry)| (name, &entry.labels)).collect();
-    serde_json::to_vec(&(&loaded.settings.policy, labels)).unwrap_or_default()
+/// The files that a policy is read from, as they were seen last.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Seen(Vec<(PathBuf, Stamp)>);
+
+impl Seen {
+    fn of(files: &[PathBuf]) -> Self {
+        Self(files.iter().map(|path| (path.clone(), stamp(path))).collect())
+    }
 }
 
-/// Follows changes until it is dropped. A policy with a mistake changes nothing: it is reported, and the one that is in
+/// The files that have the policy.
+fn watched(loaded: &Loaded) -> Vec<PathBuf> {
+    loaded.file.iter().map(|file| file.path.clone()).collect()
+}
+
+/// Follows changes until it is dropped. A policy with an error changes nothing: it is reported, and the one that is in
 /// force stays.
-pub(crate) async fn follow(options: LoadOptions, loaded: Loaded, toolbox: Arc<Toolbox>, audit: Arc<dyn AuditLog>) {
-    let Some(file) = loaded.file.as_ref().map(|file| file.path.clone()) else { return };
-    let mut applied = text(&loaded);
+pub(crate) async fn follow(policy: Arc<PolicyInForce>, loaded: Loaded, audit: Arc<dyn AuditLog>) {
+    let mut files = watched(&loaded);
+    if files.is_empty() {
+        return;
+    }
     // What was read before the server started may have changed since.
-    let mut seen = None;
+    let mut seen = Seen::default();
     loop {
-        let path = file.clone();
-        let Ok(now) = tokio::task::spawn_blocking(move || Some(stamp(&path))).await else { return };
-        if now != seen {
-            seen = now;
-            match coracle_config::load(&options).map_err(anyhow::Error::from).and_then(|loaded| {
-                let policy = policy(&loaded)?;
-                Ok((loaded, policy))
-            }) {
-                Ok((loaded, policy)) => {
-                    let read = text(&loaded);
-                    if read != applied {
-                        toolbox.approvals().replace_policy(policy);
-                        record(&*audit, &read).await;
-                        applied = read;
-                        tracing::info!("the policy was changed");
-                    }
-                }
-                Err(error) => {
-                    let message = plain(&format!("{error:#}").replace('\n', "; "), MAX_MESSAGE);
-                    eprintln!("warning: the policy stays as it was: {message}");
-                }
+        let (of, policy) = (files.clone(), Arc::clone(&policy));
+        let looked = tokio::task::spawn_blocking(move || {
+            let now = Seen::of(&of);
+            let taken = (now != seen).then(|| policy.take_up());
+            (now, taken)
+        });
+        let Ok((now, taken)) = looked.await else { return };
+        seen = now;
+        match taken {
+            None | Some(Ok(None)) => {}
+            Some(Ok(Some((loaded, text)))) => {
+                files = watched(&loaded);
+                record(&*audit, &text).await;
+                tracing::info!("the policy was changed");
+            }
+            Some(Err(error)) => {
+                let message = plain(&format!("{error:#}").replace('\n', "; "), MAX_MESSAGE);
+                eprintln!("warning: the policy stays as it was: {message}");
             }
         }
         tokio::time::sleep(EVERY).await;
     }
 }
 
-async fn record(audit: &dyn AuditLog, text: &[u8]) {
-    match audit.digest(text).await {
+async fn record(audit: &dyn AuditLog, text: &PolicyText) {
+    match audit.digest(text.bytes()).await {
         Ok(policy) => audit.append_later(Entry::of_operator(Event::PolicyReloaded { policy })),
         Err(error) => tracing::warn!(%error, "a change of the policy is not in the audit log"),
     }

@@ -3,7 +3,7 @@ use crate::facts::{Circumstances, Facts, Interface};
 use crate::{Groups, ToolNames};
 use coracle_types::{Schema, ServerName, Tool, ToolHints, UserId};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, UNIX_EPOCH};
 
 fn holds(text: &str, arguments: Value) -> Result<bool, String> {
@@ -19,7 +19,7 @@ fn holds(text: &str, arguments: Value) -> Result<bool, String> {
     };
     let groups = BTreeMap::from([("finance".to_owned(), vec!["ann".to_owned()])]);
     let (names, user) = (ToolNames::of_wire(&tool), UserId::new("ann").unwrap());
-    let circumstances = Circumstances { calls: 3, interface: Interface::Mcp };
+    let circumstances = Circumstances { calls: 3, conversation: None, interface: Interface::Mcp };
     let at = UNIX_EPOCH + Duration::from_secs(1_795_050_450);
     let facts = Facts {
         user: &user,
@@ -27,7 +27,7 @@ fn holds(text: &str, arguments: Value) -> Result<bool, String> {
         tool: &tool,
         names: &names,
         arguments: &arguments,
-        labels: std::collections::BTreeSet::new(),
+        labels: BTreeSet::new(),
         circumstances,
         at,
     };
@@ -53,7 +53,7 @@ fn expressions_compare_arguments() {
         ("tool.server == 'bank' && tool.name == 'pay'", json!({}), true),
         ("time.hour == 1 && time.weekday == 'thursday'", json!({}), true),
         ("calls < 3", json!({}), false),
-        ("interface == 'mcp' && session == null", json!({}), true),
+        ("interface == 'mcp' && session == null && conversation == null", json!({}), true),
     ] {
         assert_eq!(holds(text, arguments.clone()), Ok(expected), "{text} {arguments}");
     }
@@ -78,7 +78,7 @@ fn expressions_that_cannot_work_are_rejected() {
     assert!(told("args.amount <=").starts_with("the expression cannot be parsed: line 1, column"));
     assert_eq!(
         told("arguments.amount < 1"),
-        "there is no variable arguments; there are: args, tool, calls, user, time, session, interface"
+        "there is no variable arguments; there are: args, tool, calls, user, time, session, conversation, interface"
     );
     assert!(told("args.a.lower() == 'x'").starts_with("there is no function lower; there are: size,"));
     assert_eq!(told("args.a.matches(args.b)"), "the pattern of matches must be a literal text");

@@ -38,6 +38,13 @@ impl<'a> About<'a> {
         }
     }
 
+    fn conversation(self) -> Option<&'a str> {
+        match self {
+            Self::Call(facts) => facts.circumstances.conversation,
+            Self::Execution(facts) => facts.conversation,
+        }
+    }
+
     fn at(self) -> SystemTime {
         match self {
             Self::Call(facts) => facts.at,
@@ -63,6 +70,7 @@ pub(super) enum Variable {
     User,
     Time,
     Session,
+    Conversation,
     Interface,
 }
 
@@ -70,10 +78,19 @@ impl Variable {
     /// The variables of expressions about calls, and of those about executions.
     pub(super) fn all(subject: Subject) -> &'static [Self] {
         match subject {
-            Subject::Call => {
-                &[Self::Args, Self::Tool, Self::Calls, Self::User, Self::Time, Self::Session, Self::Interface]
+            Subject::Call => &[
+                Self::Args,
+                Self::Tool,
+                Self::Calls,
+                Self::User,
+                Self::Time,
+                Self::Session,
+                Self::Conversation,
+                Self::Interface,
+            ],
+            Subject::Execution => {
+                &[Self::Code, Self::User, Self::Time, Self::Session, Self::Conversation, Self::Interface]
             }
-            Subject::Execution => &[Self::Code, Self::User, Self::Time, Self::Session, Self::Interface],
         }
     }
 
@@ -86,6 +103,7 @@ impl Variable {
             Self::User => "user",
             Self::Time => "time",
             Self::Session => "session",
+            Self::Conversation => "conversation",
             Self::Interface => "interface",
         }
     }
@@ -118,6 +136,7 @@ impl Variable {
                 map(numbers.into_iter().chain([("weekday", text(weekday))]))
             }
             (Self::Session, _) => about.session().map_or(Value::Null, |session| text(session.as_str())),
+            (Self::Conversation, _) => about.conversation().map_or(Value::Null, text),
             (Self::Interface, _) => text(about.interface().as_str()),
         }
     }

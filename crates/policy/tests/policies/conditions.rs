@@ -82,7 +82,7 @@ fn errors_have_the_line_of_the_expression() {
 }
 
 #[test]
-fn conditions_read_users_groups_labels_hints_time_calls_and_interface() {
+fn conditions_read_users_groups_labels_hints_time_conversation_calls_and_interface() {
     let requires =
         |text: &str| policy(vec![CheckSpec { tools: None, when: None, require: placed(text, 5), ..small_payments() }]);
     let destructive = ToolHints { destructive: Some(true), read_only: Some(true), ..ToolHints::default() };
@@ -100,6 +100,11 @@ fn conditions_read_users_groups_labels_hints_time_calls_and_interface() {
             "time.hour >= 6 && time.weekday == 'thursday'",
             Made { at: thursday_night() + Duration::from_hours(6), ..Made::default() },
             Made::default(),
+        ),
+        (
+            "conversation != 'run:7'",
+            Made { conversation: Some("run:8"), ..Made::default() },
+            Made { conversation: Some("run:7"), ..Made::default() },
         ),
         ("calls < 5", Made { calls: 4, ..Made::default() }, Made { calls: 5, ..Made::default() }),
         (
@@ -130,6 +135,7 @@ fn executions_have_conditions_of_their_own() {
             session: None,
             language,
             bytes,
+            conversation: None,
             interface: Interface::Mcp,
             at: thursday_night(),
         };

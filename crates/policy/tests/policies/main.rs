@@ -35,6 +35,7 @@ pub(crate) struct Made {
     pub(crate) arguments: Value,
     pub(crate) at: SystemTime,
     pub(crate) calls: u64,
+    pub(crate) conversation: Option<&'static str>,
     pub(crate) interface: Interface,
 }
 
@@ -49,6 +50,7 @@ impl Default for Made {
             arguments: json!({}),
             at: thursday_night(),
             calls: 0,
+            conversation: None,
             interface: Interface::Mcp,
         }
     }
@@ -65,7 +67,8 @@ impl Made {
 
     pub(crate) fn verdict(&self, policy: &Policy) -> Verdict {
         let (tool, user) = (self.tool(), UserId::new(self.user).unwrap());
-        let circumstances = Circumstances { calls: self.calls, interface: self.interface };
+        let Self { calls, conversation, interface, .. } = *self;
+        let circumstances = Circumstances { calls, conversation, interface };
         policy.decide_call(&Facts {
             user: &user,
             session: None,
