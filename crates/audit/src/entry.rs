@@ -48,11 +48,13 @@ pub enum Event {
         language: Language,
         code: Digest,
         code_bytes: u64,
+        /// That no policy denies it.
+        decision: Verdict,
         /// Whether a session is replayed, which calls no tools.
         #[serde(skip_serializing_if = "is_false")]
         replay: bool,
     },
-    /// Code is not run, because the guardrails do not allow it.
+    /// Code is not run, because guardrails or a policy do not allow it.
     #[serde(rename = "execution.denied")]
     ExecutionDenied {
         execution: ExecutionId,
@@ -61,8 +63,12 @@ pub enum Event {
         language: Language,
         code: Digest,
         code_bytes: u64,
-        /// The error code of the execution.
-        reason: &'static str,
+        decision: Verdict,
+        /// The kind of the policy that decided, or the error code of the guardrails.
+        reason: String,
+        /// Its name.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        rule: Option<String>,
     },
     /// Code has ended.
     #[serde(rename = "execution.ended")]
@@ -173,6 +179,9 @@ pub enum Event {
         #[serde(skip_serializing_if = "Option::is_none")]
         decision: Option<Decision>,
     },
+    /// The policy was read again while the program runs, because its files or settings had changed.
+    #[serde(rename = "policy.changed")]
+    PolicyReloaded { policy: Digest },
     /// A server was changed while the program runs.
     #[serde(rename = "server.changed")]
     ServerChanged { server: String, change: &'static str },
@@ -310,7 +319,8 @@ impl Event {
                 groups.iter_mut().for_each(bounded);
                 bounded(credential);
             }
-            Self::CallRefused { code: text, .. }
+            Self::ExecutionDenied { rule: Some(text), .. }
+            | Self::CallRefused { code: text, .. }
             | Self::DecisionChanged { tool: text, .. }
             | Self::PolicyChanged { pattern: text, .. }
             | Self::ServerChanged { server: text, .. }

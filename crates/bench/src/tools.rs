@@ -5,6 +5,7 @@
 
 mod baseline;
 mod callers;
+mod decisions;
 mod frontends;
 mod in_process;
 mod plan;

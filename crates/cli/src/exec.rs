@@ -19,6 +19,7 @@ use anyhow::Context;
 use clap::Args;
 use coracle_config::Loaded;
 use coracle_engine::{Access, Audience, CallLogging, Engine, Lasting, Program, Request};
+use coracle_policy::Interface;
 use coracle_sandbox::ForkedLauncher;
 use coracle_store::{Home, MemoryStore, Store};
 use coracle_types::{Event, ExecutionId, Language, Limits, MAX_SECONDS, Mode, OutputStream, SessionId, UserId};
@@ -234,6 +235,7 @@ async fn execute(
     request.cancel = cancel;
     request.approver = Arc::new(Terminal::default());
     request.audience = Audience::Person;
+    request.interface = Interface::Terminal;
     let (events, listener) = mpsc::channel(EVENTS_AHEAD);
     // With --json nothing is streamed, but a terminal shows what the command waits for.
     let is_streamed = !arguments.json;

@@ -19,6 +19,13 @@ pub(crate) fn labels_of(loaded: &Loaded, name: &str) -> Labels {
     Labels::of(configured, spec, loaded.settings.policy.guess_labels)
 }
 
+/// The labels of all servers that are used.
+pub(crate) fn labels(loaded: &Loaded) -> ServerLabels {
+    let used = loaded.settings.mcp_servers.iter().filter(|(_, entry)| !entry.disabled);
+    let labels = used.filter_map(|(name, _)| Some((ServerName::new(name.as_str()).ok()?, labels_of(loaded, name))));
+    ServerLabels::new(labels.collect(), loaded.settings.policy.guess_labels)
+}
+
 /// The spellings of the names of all servers, also of those that are switched off, by name on the wire.
 pub(crate) fn spellings(loaded: &Loaded) -> HashMap<String, Arc<Spellings>> {
     let names = server_names(loaded.settings.mcp_servers.keys().map(String::as_str));
@@ -38,10 +45,7 @@ pub(crate) fn flows(loaded: &Loaded) -> anyhow::Result<Flows> {
         Trifecta::Deny => Some(Decision::Deny),
         Trifecta::Off => None,
     };
-    let used = loaded.settings.mcp_servers.iter().filter(|(_, entry)| !entry.disabled);
-    let labels = used.filter_map(|(name, _)| Some((ServerName::new(name.as_str()).ok()?, labels_of(loaded, name))));
-    let labels = ServerLabels::new(labels.collect(), policy.guess_labels);
-    let known = KnownServers { labels, names: spellings(loaded) };
+    let known = KnownServers { labels: labels(loaded), names: spellings(loaded) };
     let lines = policy.flows.iter().enumerate().map(line).collect();
     Flows::new(lines, trifecta, known, &kinds(loaded)).map_err(|error| {
         let hint = error.hint();

@@ -45,6 +45,7 @@ mod oauth_tokens;
 mod output;
 mod pii;
 mod plans;
+mod policies;
 mod policy;
 mod python_environment;
 mod recursion;
@@ -145,7 +146,7 @@ enum Command {
     Restore(backup::RestoreArguments),
     /// List user workspaces and clean up unused ones.
     Workspaces(workspaces::WorkspacesArguments),
-    /// Test the rules for tool calls, and show where data came from.
+    /// Show and test the policy for tool calls and executions, and show where data came from.
     Policy(policy::PolicyArguments),
     /// Check code without running it.
     Guardrails(guardrails::GuardrailsArguments),

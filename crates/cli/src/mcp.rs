@@ -8,7 +8,8 @@ mod undo;
 use crate::exec::Ahead;
 use crate::frontend::{FrontendArguments, ServerSet, Serving};
 use crate::models;
-use crate::settings::{load, warn_of_not_followed};
+use crate::policies::{PolicyInForce, follow};
+use crate::settings::{load, options, warn_of_not_followed};
 use crate::signals::Signals;
 use crate::status::{Mistake, Status};
 use crate::wiring::check;
@@ -78,6 +79,7 @@ pub(crate) fn run(arguments: &McpArguments, config: Option<&Path>, ahead: Option
     // Without a forked launcher, sandboxes are created like those of a long-running server.
     let launcher = ahead.unwrap_or_else(Ahead::new).into_launcher().ok();
     let loaded = load(config, arguments.frontend.flags())?;
+    let live = options(config, arguments.frontend.flags())?;
     check(&loaded)?;
     let agent = models::agent_options(&loaded)?;
     warn_of_not_followed(&loaded);
@@ -90,6 +92,10 @@ pub(crate) fn run(arguments: &McpArguments, config: Option<&Path>, ahead: Option
         let stop = CancellationToken::new();
         let mut signals = Signals::listen().context("cannot listen for signals")?;
         let serving = Serving::start(&arguments.frontend, &loaded, launcher, ServerSet::Fixed, "mcp").await?;
+        let followed = serving.toolbox.as_ref().map(|toolbox| {
+            let policy = PolicyInForce::new(live.clone(), &loaded, Arc::clone(toolbox));
+            tokio::spawn(follow(policy, loaded.clone(), serving.audit.log()))
+        });
         let people = People::new(Arc::clone(&serving.store)).with_audit(serving.audit.log());
         let served = coracle_server::serve_stdio(serving.frontend.clone(), agent, &people, stop.clone());
         tokio::pin!(served);
@@ -100,6 +106,7 @@ pub(crate) fn run(arguments: &McpArguments, config: Option<&Path>, ahead: Option
                 served.await
             }
         };
+        followed.inspect(tokio::task::JoinHandle::abort);
         serving.end().await;
         served.context("cannot serve stdio")?;
         Ok(Status::Success)

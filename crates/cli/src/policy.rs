@@ -1,5 +1,6 @@
-//! `coracle policy`: tests of the rules, and where data came from.
+//! `coracle policy`: the policy in force, tests of it, and where data came from.
 
+mod show;
 mod sources;
 mod test;
 
@@ -15,6 +16,8 @@ pub(crate) struct PolicyArguments {
 
 #[derive(Debug, Subcommand)]
 enum PolicyCommand {
+    /// Check the whole policy and print it.
+    Show,
     /// Compare the decisions of the policy with those that a file expects.
     #[command(after_help = test::AFTER_HELP)]
     Test(test::TestArguments),
@@ -26,6 +29,7 @@ enum PolicyCommand {
 
 pub(crate) fn run(arguments: &PolicyArguments, config: Option<&Path>) -> anyhow::Result<Status> {
     match &arguments.command {
+        PolicyCommand::Show => show::run(config),
         PolicyCommand::Test(arguments) => test::run(arguments, config),
         PolicyCommand::Sources(arguments) => sources::list(arguments),
         PolicyCommand::ForgetSources(arguments) => sources::forget(arguments),

@@ -9,6 +9,7 @@ mod sign_in;
 use crate::frontend::{FrontendArguments, ServerSet, Serving};
 use crate::listening::{addresses, listen};
 use crate::models::{self, Local};
+use crate::policies::{PolicyInForce, follow};
 use crate::resources::share;
 use crate::settings::{announce, flag, load, options, warn_of_not_followed};
 use crate::signals::Signals;
@@ -167,9 +168,12 @@ async fn serve(
         is_lasting: matches!(kind, Kind::Settings(_)),
     };
     let options = auth.options(loaded, people, LocalAccess { key: agent.local_key.clone(), link });
+    let mut followed = None;
     let configuration = match (kind, &serving.toolbox) {
         (Kind::Settings(options), Some(toolbox)) => {
-            let live = LiveSettings::new(options, loaded.clone(), Arc::clone(toolbox), serving.engine.clone());
+            let policy = PolicyInForce::new(options, loaded, Arc::clone(toolbox));
+            followed = Some(follow(Arc::clone(&policy), loaded.clone(), serving.audit.log()));
+            let live = LiveSettings::new(policy, loaded.clone(), serving.engine.clone());
             Some(Arc::new(live) as Arc<dyn Configuration>)
         }
         _ => None,
@@ -180,6 +184,7 @@ async fn serve(
     let lent = lend(&serving, &stop)?;
     let audit = serving.audit.clone();
     let anchored = tokio::spawn(async move { audit.keep_anchored().await });
+    let followed = followed.map(tokio::spawn);
     let kept = tokio::spawn(keep_house(serving.engine.housekeeping(), loaded.settings.workspaces.cleanup.clone()));
     tokio::select! {
         () = greeting.print(&welcome) => {}
@@ -187,6 +192,7 @@ async fn serve(
     }
     let served = served.await.context("cannot serve HTTP")?;
     kept.abort();
+    followed.inspect(tokio::task::JoinHandle::abort);
     anchored.abort();
     if let Some(lent) = lent {
         lent.await.context("cannot share servers")?;

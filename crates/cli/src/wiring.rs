@@ -241,8 +241,8 @@ pub(crate) fn toolbox(
     purpose: Purpose,
 ) -> anyhow::Result<Arc<Toolbox>> {
     let settings = &loaded.settings;
-    let (rules, flows) = (rules(loaded)?, flows(loaded)?);
-    for warning in rules_without_server(loaded, &rules).into_iter().chain(flows_without_server(&flows)) {
+    let (policy, flows) = (crate::policies::policy(loaded)?, flows(loaded)?);
+    for warning in rules_without_server(loaded, policy.rules()).into_iter().chain(flows_without_server(&flows)) {
         eprintln!("warning: {}", plain(&warning, MAX_MESSAGE));
     }
     // Modules written by hand are imported from that folder, and nothing is written to it.
@@ -265,8 +265,8 @@ pub(crate) fn toolbox(
         unusable: unusable(loaded),
     };
     let toolbox = match purpose.memory() {
-        None => Toolbox::new(config, upstream, store, rules),
-        Some(memory) => Toolbox::new(config, Remembering::new(upstream, memory)?, store, rules),
+        None => Toolbox::new(config, upstream, store, policy),
+        Some(memory) => Toolbox::new(config, Remembering::new(upstream, memory)?, store, policy),
     };
     toolbox.approvals().replace_flows(flows);
     Ok(toolbox)
@@ -363,9 +363,12 @@ pub(crate) fn unusable(loaded: &Loaded) -> Vec<(ServerName, String)> {
     loaded.server_problems.iter().filter_map(told).collect()
 }
 
-/// Whether there is a server, usable or not, or a folder that describes tools.
+/// Whether there is a server, usable or not, a folder that describes tools, or a rule about executions.
 pub(crate) fn has_tools(loaded: &Loaded) -> bool {
-    !loaded.servers.is_empty() || !loaded.server_problems.is_empty() || registry(&loaded.settings).is_some()
+    loaded.settings.policy.rules.iter().any(|rule| rule.on.as_deref() == Some("execution"))
+        || !loaded.servers.is_empty()
+        || !loaded.server_problems.is_empty()
+        || registry(&loaded.settings).is_some()
 }
 
 /// Folder that describes tools: the configured one, or `tools_registry` in the current folder if it is not another

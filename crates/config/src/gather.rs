@@ -1,5 +1,6 @@
 //! Collects values from all sources in order of precedence, with all problems.
 
+mod entries;
 mod provider;
 mod server;
 
@@ -48,6 +49,8 @@ pub(crate) struct GatheredServer {
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
     pub(crate) values: BTreeMap<&'static str, (Value, Origin)>,
+    /// The origins of entries of lists and of their keys: `policy.rules.0`, `policy.rules.0.require`.
+    pub(crate) entries: BTreeMap<String, Origin>,
     pub(crate) tools: BTreeMap<String, (Value, Origin)>,
     pub(crate) flows: Vec<(String, Origin)>,
     pub(crate) approvers: BTreeMap<String, (Value, Origin)>,
@@ -111,6 +114,7 @@ impl Gathered {
             Kind::Decisions | Kind::Approvers => return self.by_pattern(kind, node, source),
             Kind::Rules => return self.rules(path, node, source),
             Kind::Providers => return self.provider_map(node, source),
+            Kind::Entries(fields) => return self.entries(path, fields, node, origin, source),
             _ => {}
         }
         match value::from_node(kind, node, source.base) {
@@ -221,7 +225,11 @@ impl Gathered {
 
     fn text(&mut self, path: &'static str, kind: Kind, text: &str, source: &Source<'_>) {
         let origin = (source.origin)(Place::default());
-        if matches!(kind, Kind::Decisions | Kind::Approvers | Kind::Rules | Kind::Providers) {
+        let is_composite = matches!(
+            kind,
+            Kind::Decisions | Kind::Approvers | Kind::Rules | Kind::Providers | Kind::Entries(_)
+        );
+        if is_composite {
             match Node::parse(text) {
                 Ok(node) => self.value(path, kind, &node, &origin, source),
                 Err(error) => self.problem(origin, path, Reason::Unparsable { message: error.message }),

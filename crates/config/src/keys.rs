@@ -53,6 +53,8 @@ pub(crate) enum Kind {
     TextMap,
     /// Lists of strings by name.
     TextLists,
+    /// A list of maps with these keys. The first key names an entry.
+    Entries(&'static [(&'static str, Kind)]),
     /// Decisions by pattern.
     Decisions,
     /// A list of strings, each with a place of its own. Weaker sources add to it.
@@ -160,6 +162,8 @@ pub(crate) const KEYS: &[Key] = &[
     key("plan.writing", Kind::Texts),
     key("plan.previews", Kind::Texts),
     key("plan.keep_hours", Kind::Whole(1, 720)),
+    key("policy.rules", Kind::Entries(POLICY_RULE_KEYS)),
+    key("policy.limits", Kind::Entries(POLICY_LIMIT_KEYS)),
     key("privacy.mode", Kind::Choice(PRIVACY_MODES)),
     key("privacy.restore_to_model", Kind::Truth),
     key("privacy.keep_days", Kind::Whole(1, 36_500)),
@@ -292,6 +296,34 @@ pub(crate) const SERVER_KEYS: &[(&str, Kind)] = &[
     ("disabled", Kind::Truth),
 ];
 
+/// The keys of a rule on arguments.
+pub(crate) const POLICY_RULE_KEYS: &[(&str, Kind)] = &[
+    ("name", Kind::Text),
+    ("on", Kind::Choice(ON)),
+    ("tools", Kind::Text),
+    ("when", Kind::Text),
+    ("require", Kind::Text),
+    ("otherwise", Kind::Choice(OTHERWISE)),
+    ("message", Kind::Text),
+];
+
+/// The keys of a limit on calls.
+pub(crate) const POLICY_LIMIT_KEYS: &[(&str, Kind)] = &[
+    ("name", Kind::Text),
+    ("tools", Kind::Text),
+    ("per", Kind::Choices(PER)),
+    ("window", Kind::Text),
+    ("calls", Kind::Whole(1, 1_000_000_000)),
+    ("amount", Kind::Text),
+    ("max", Kind::Whole(1, 10_000_000_000)),
+];
+
+const ON: &[(&str, &str)] = &[("call", "call"), ("execution", "execution")];
+
+const OTHERWISE: &[(&str, &str)] = &[("deny", "deny"), ("ask", "ask")];
+
+const PER: &[(&str, &str)] = &[("user", "user"), ("server", "server"), ("tool", "tool")];
+
 const SCOPES: &[(&str, &str)] = &[("user", "user"), ("shared", "shared")];
 
 const CONNECTION_TYPES: &[(&str, &str)] = &[
@@ -412,6 +444,17 @@ mod tests {
         let mut found = BTreeSet::new();
         leaves(&schema, &schema, "", &mut found);
         assert_eq!(found, SERVER_KEYS.iter().map(|(name, _)| (*name).to_owned()).collect());
+    }
+
+    #[test]
+    fn the_tables_of_policies_match_their_fields() {
+        let of = |schema: schemars::Schema, table: &[(&str, Kind)]| {
+            let (schema, mut found) = (schema.to_value(), BTreeSet::new());
+            leaves(&schema, &schema, "", &mut found);
+            assert_eq!(found, table.iter().map(|(name, _)| (*name).to_owned()).collect());
+        };
+        of(schemars::schema_for!(crate::PolicyRule), POLICY_RULE_KEYS);
+        of(schemars::schema_for!(crate::PolicyLimit), POLICY_LIMIT_KEYS);
     }
 
     #[test]

@@ -55,6 +55,7 @@ pub use servers::{ServerFault, ServerProblem};
 pub use settings::{
     Agent, Api, Approvers, Artifacts, Audit, AuditSync, AzureOpenAi, Calls, CleanupMode, CodeFences, ConnectionType,
     Embedder, Execution, ExecutionLimits, Guardrails, History, Log, McpServer, Microsandbox, Oidc, PlanMode, Policy,
-    Privacy, PrivacyKinds, Provider, SandboxType, Search, Server, Settings, Trifecta, Workspaces, WorkspacesCleanup,
+    PolicyLimit, PolicyRule, Privacy, PrivacyKinds, Provider, SandboxType, Search, Server, Settings, Trifecta,
+    Workspaces, WorkspacesCleanup,
 };
 pub use show::SettingRow;

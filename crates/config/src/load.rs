@@ -87,7 +87,8 @@ pub struct Loaded {
     pub settings: Settings,
     /// The origins of values, by key. A key without an origin has its default. Entries of `policy.tools`,
     /// `policy.approvers`, `policy.flows` and `mcpServers` have separate origins: `policy.tools.PATTERN`,
-    /// `policy.flows[NUMBER]`, `mcpServers.NAME`. So have the keys of entries of
+    /// `policy.flows[NUMBER]`, `mcpServers.NAME`. So have the keys of entries of `policy.rules` and `policy.limits`, by
+    /// number from 0: `policy.rules.0`, `policy.rules.0.require`, and those of
     /// `agent.providers`: `agent.providers.NAME.KEY`, or `agent.providers.NAME` if the entry is empty.
     pub origins: BTreeMap<String, Origin>,
     /// The settings file, if there is one.
@@ -249,6 +250,7 @@ fn assemble(gathered: &Gathered, problems: &mut Vec<Problem>) -> (Settings, BTre
         insert(&mut root, key.path, value.clone());
         origins.insert(key.path.to_owned(), origin.clone());
     }
+    origins.extend(gathered.entries.iter().map(|(key, origin)| (key.clone(), origin.clone())));
     for (path, gathered) in [(TOOLS, &gathered.tools), (APPROVERS, &gathered.approvers)] {
         let mut by_pattern = Map::new();
         for (pattern, (value, origin)) in gathered {

@@ -5,6 +5,7 @@ mod audit;
 mod data;
 mod execution;
 mod limits;
+mod policy;
 mod privacy;
 mod server;
 mod sign_in;
@@ -15,6 +16,7 @@ pub use data::{Artifacts, CleanupMode, History, Workspaces, WorkspacesCleanup};
 pub use execution::{Execution, Microsandbox, SandboxType};
 pub use limits::ExecutionLimits;
 pub(crate) use limits::setting;
+pub use policy::{PolicyLimit, PolicyRule};
 pub use privacy::{Privacy, PrivacyKinds};
 pub use server::{ConnectionType, McpServer};
 pub use sign_in::Oidc;
@@ -126,6 +128,10 @@ pub struct Policy {
     /// to `policy.tools`.
     #[schemars(with = "BTreeMap<String, ApproversText>")]
     pub approvers: BTreeMap<String, Approvers>,
+    /// Conditions on calls and on executions, written in CEL.
+    pub rules: Vec<PolicyRule>,
+    /// Limits on the number of calls in a period, and on the sum of amounts in their arguments.
+    pub limits: Vec<PolicyLimit>,
 }
 
 impl Default for Policy {
@@ -138,6 +144,8 @@ impl Default for Policy {
             guess_labels: true,
             groups: BTreeMap::new(),
             approvers: BTreeMap::new(),
+            rules: Vec::new(),
+            limits: Vec::new(),
         }
     }
 }

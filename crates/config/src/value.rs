@@ -151,6 +151,7 @@ fn from_scalar(kind: Kind, text: &str, style: Style, base: &Base) -> Result<Valu
         | Kind::Texts
         | Kind::TextMap
         | Kind::TextLists
+        | Kind::Entries(_)
         | Kind::Decisions
         | Kind::Approvers
         | Kind::Rules
@@ -259,6 +260,7 @@ pub(crate) fn wrong_type(kind: Kind, found: &str) -> Reason {
         Kind::Rules => "a list of rules".to_owned(),
         Kind::TextLists => "a map of lists of strings".to_owned(),
         Kind::Approvers => "a map of patterns to groups".to_owned(),
+        Kind::Entries(_) => "a list of maps".to_owned(),
         Kind::Decisions => "a map of patterns to allow, ask or deny".to_owned(),
         Kind::Providers => "a map of model providers".to_owned(),
     };

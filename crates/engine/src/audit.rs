@@ -66,6 +66,7 @@ impl Audit {
             language: request.language,
             code,
             code_bytes: request.code.len() as u64,
+            decision: Verdict::Allow,
             replay: kind == RunKind::Replay,
         };
         let appended = match code {
@@ -80,6 +81,16 @@ impl Audit {
 
     /// Records that the guardrails do not allow code, which is therefore not run.
     pub(crate) async fn not_run(&self, request: &Request, execution: &ExecutionId, failure: &Failure) {
+        self.refused(request, execution, failure.error_code.as_str(), None).await;
+    }
+
+    /// Records that a policy does not let code run.
+    pub(crate) async fn execution_denied(&self, request: &Request, execution: &ExecutionId, reason: &Reason) {
+        let (reason, rule) = reason_of(reason);
+        self.refused(request, execution, reason, rule).await;
+    }
+
+    async fn refused(&self, request: &Request, execution: &ExecutionId, reason: &str, rule: Option<String>) {
         let Some(log) = self.log() else { return };
         // A digest that cannot be made is no reason to leave the refusal out.
         let code = log.digest(request.code.as_bytes()).await.unwrap_or_default();
@@ -89,7 +100,9 @@ impl Audit {
             language: request.language,
             code,
             code_bytes: request.code.len() as u64,
-            reason: failure.error_code.as_str(),
+            decision: Verdict::Deny,
+            reason: reason.to_owned(),
+            rule,
         };
         log.append_later(Entry::of(&request.user, event));
     }
@@ -202,6 +215,7 @@ fn reason_of(reason: &Reason) -> (&'static str, Option<String>) {
         Reason::Flow(verdict) => ("flow", Some(verdict.rule.clone())),
         Reason::Wish => ("wish", None),
         Reason::Default { .. } => ("default", None),
+        Reason::Named { kind, name, .. } => (kind.as_str(), Some(name.clone())),
     }
 }
 

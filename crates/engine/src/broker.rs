@@ -29,7 +29,7 @@ use crate::waiting::telling;
 use asking::Asking;
 use async_trait::async_trait;
 use coracle_guardrails::Access;
-use coracle_policy::{Approver, Call};
+use coracle_policy::{Approver, Call, Charge, Circumstances, Interface, Refusal};
 use coracle_store::Place;
 use coracle_types::{Event, ExecutionId, MAX_CALL_BYTES, ServerName, SessionId, Tool, ToolHints, UserId};
 use coracle_upstream::{CallContext, ServerState, ServerStatus, UpstreamError};
@@ -54,6 +54,8 @@ const LESS: &str = "ask the tool for less at once: a filter, a page, a range";
 pub(crate) struct Caller {
     pub(crate) user: UserId,
     pub(crate) session: Option<SessionId>,
+    /// The conversation, run or connection that it belongs to.
+    pub(crate) conversation: Option<Place>,
     pub(crate) execution: ExecutionId,
     pub(crate) approver: Arc<dyn Approver>,
     pub(crate) cancel: CancellationToken,
@@ -70,6 +72,8 @@ pub(crate) struct Caller {
     pub(crate) sources: Arc<SourceTracker>,
     /// What it may do with tools.
     pub(crate) access: Access,
+    /// Where the calls come from.
+    pub(crate) interface: Interface,
 }
 
 /// Validation of arguments before they are sent.
@@ -79,6 +83,14 @@ enum Arguments {
     Checked,
     /// Arguments are sent unchanged; the server reports invalid ones.
     AsTheyAre,
+}
+
+/// A call that may be made.
+struct Admitted {
+    tool: Arc<Tool>,
+    /// The arguments to send.
+    arguments: Map<String, Value>,
+    charge: Charge,
 }
 
 /// Records of a call that is being made.
@@ -259,18 +271,24 @@ impl Broker {
         let (arguments, tokens) = self.restored(arguments).await?;
         let bytes = json::length(&arguments);
         let name = ServerName::new(server).map_err(|_| self.toolbox.no_server(server))?;
-        let (tool, arguments) =
+        let Admitted { tool, arguments, charge } =
             self.admit(&name, tool, (arguments, tokens), bytes, Arguments::Checked, current).await?;
         // Acquired after the approval, so that a call that waits for a person does not delay others. `acquire` fails
         // only if the semaphore is closed, which never happens.
         let _permit = self.under_way.acquire().await;
-        if let Some(entry) = &mut current.entry {
-            entry.begin(tool.hints).await?;
+        if let Some(entry) = &mut current.entry
+            && let Err(error) = entry.begin(tool.hints).await
+        {
+            charge.give_back().await;
+            return Err(error);
         }
         let context = CallContext { cancel: self.caller.cancel.child_token(), ..CallContext::default() };
         // Dropping this future cancels the token, and with it the call to the server.
         let _told = context.cancel.clone().drop_guard();
         let result = self.toolbox.upstream().call(user, &name, &tool.name, arguments, context).await;
+        if result.as_ref().is_err_and(has_not_arrived) {
+            charge.give_back().await;
+        }
         let answer = result
             .map_err(|error| upstream_failed(&error))
             .and_then(|result| Answer::of(&tool, result).map_err(|complaint| refused("tool_error", &complaint)))?;
@@ -297,11 +315,14 @@ impl Broker {
         let passed = async {
             let arguments = self.restored(arguments).await?;
             let admitted = self.admit(server, tool, arguments, bytes, Arguments::AsTheyAre, &mut current).await;
-            let (tool, arguments) = admitted?;
+            let Admitted { tool, arguments, charge } = admitted?;
             let Some(upstream) = self.toolbox.upstream().passes_on() else {
                 return Err(refused("unavailable", "these tools can be called from code only").into());
             };
             let answer = upstream.call_raw(&self.caller.user, server, &tool.name, arguments, context).await;
+            if answer.as_ref().is_err_and(has_not_arrived) {
+                charge.give_back().await;
+            }
             let answer = answer.map_err(|error| match error {
                 UpstreamError::Refused { number, message, data, .. } => DirectError::Refused { number, message, data },
                 other => upstream_failed(&other).into(),
@@ -326,7 +347,7 @@ impl Broker {
         }
     }
 
-    /// Looks up, validates and approves a call; returns the tool and the arguments to send.
+    /// Looks up, validates, approves and charges a call.
     async fn admit(
         &self,
         server: &ServerName,
@@ -335,7 +356,7 @@ impl Broker {
         bytes: u64,
         checks: Arguments,
         current: &mut Current,
-    ) -> Result<(Arc<Tool>, Map<String, Value>), HostCallError> {
+    ) -> Result<Admitted, HostCallError> {
         let most = self.toolbox.caps().argument_bytes;
         if bytes > most {
             return Err(refused(
@@ -384,6 +405,11 @@ impl Broker {
             names: &names,
             arguments: &arguments,
             cargo: &cargo,
+            circumstances: Circumstances {
+                calls: current.line.number().saturating_sub(1),
+                conversation: self.caller.conversation.as_ref().map(Place::as_str),
+                interface: self.caller.interface,
+            },
             doubt,
         };
         let (approver, audit, number) = (self.caller.approver.as_ref(), &self.caller.audit, current.line.number());
@@ -397,27 +423,52 @@ impl Broker {
         if let Some(entry) = &mut current.entry {
             entry.decided(doubt, &decided);
         }
-        let Value::Object(arguments) = arguments else { return Err(refused("internal", "the arguments are gone")) };
         let grant = match decided {
             Ok(grant) => grant,
-            Err(refusal) => {
-                audit.denied(self.call_of(server, &tool.name, bytes, current), &arguments, &refusal).await;
-                current.line.reached(Stage::Denied);
-                return Err(refused(refusal.code(), &format!("{refusal}; {}", refusal.hint())));
-            }
+            Err(refusal) => return Err(self.denied(server, &tool, bytes, &arguments, current, &refusal).await),
         };
         if current.foreseen.is_some() {
-            return Ok((tool, arguments));
+            let Value::Object(arguments) = arguments else {
+                return Err(refused("internal", "the arguments are gone"));
+            };
+            // What is only planned is charged when it is run.
+            return Ok(Admitted { tool, arguments, charge: Charge::nothing() });
         }
         // The server may have stopped during the approval.
         self.started(server, &mut current.line, self.toolbox.upstream().tools(user, server))
             .await
             .map_err(|error| upstream_failed(&error))?;
         self.receives(server, tool.hints).await?;
+        let charge = match self.toolbox.approvals().charge(&question).await {
+            Ok(charge) => charge,
+            Err(refusal) => return Err(self.denied(server, &tool, bytes, &arguments, current, &refusal).await),
+        };
+        let Value::Object(arguments) = arguments else { return Err(refused("internal", "the arguments are gone")) };
         // Last of all: what is recorded as allowed is called.
-        audit.allowed(self.call_of(server, &tool.name, bytes, current), &arguments, &grant).await?;
+        if let Err(error) = audit.allowed(self.call_of(server, &tool.name, bytes, current), &arguments, &grant).await {
+            charge.give_back().await;
+            return Err(error);
+        }
         current.line.reached(Stage::Allowed);
-        Ok((tool, arguments))
+        Ok(Admitted { tool, arguments, charge })
+    }
+
+    /// Records that a call is denied, and returns the error for the code.
+    async fn denied(
+        &self,
+        server: &ServerName,
+        tool: &Tool,
+        bytes: u64,
+        arguments: &Value,
+        current: &mut Current,
+        refusal: &Refusal,
+    ) -> HostCallError {
+        let call = self.call_of(server, &tool.name, bytes, current);
+        if let Value::Object(arguments) = arguments {
+            self.caller.audit.denied(call, arguments, refusal).await;
+        }
+        current.line.reached(Stage::Denied);
+        refused(refusal.code(), &format!("{refusal}; {}", refusal.hint()))
     }
 
     fn call_of<'a>(&'a self, server: &'a ServerName, tool: &'a str, bytes: u64, current: &Current) -> CallOf<'a> {
@@ -461,6 +512,14 @@ impl Broker {
         }
         Ok(())
     }
+}
+
+/// Whether the server certainly did not get the call.
+fn has_not_arrived(error: &UpstreamError) -> bool {
+    matches!(
+        error,
+        UpstreamError::UnknownServer { .. } | UpstreamError::Unavailable { .. } | UpstreamError::ToolNotFound { .. }
+    )
 }
 
 #[async_trait]

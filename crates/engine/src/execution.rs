@@ -32,8 +32,10 @@ use crate::workspace::Workspaces;
 use coracle_store::{ExecutionRecord, Place, Store, StoreError, TaskState};
 use coracle_types::{Artifact, ErrorCode, Event, Execution, ExecutionId, Failure, OutputStream, UserId};
 use facts::{Log, assemble};
+pub(crate) use refusals::forbidden;
 use refusals::{
-    being_deleted, check, elsewhere_ran, no_folder, not_audited, not_resumed, suggest_resuming, too_many_sessions,
+    being_deleted, check, elsewhere_ran, no_folder, not_audited, not_resumed, suggest_resuming,
+    too_many_sessions,
 };
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -122,6 +124,10 @@ impl Executor {
                 }
                 Err(failure) => return nothing_ran(facts, &request, failure),
             }
+        }
+        if let Some(reason) = self.parts.tools.denied(&request) {
+            self.parts.tools.audit().execution_denied(&request, &facts.id, &reason).await;
+            return nothing_ran(facts, &request, forbidden(&reason));
         }
         facts.log = match self.log(&request, &facts).await {
             Ok(log) => log,

@@ -9,7 +9,7 @@ mod player;
 
 use crate::audit::RunKind;
 use crate::capture::Capture;
-use crate::execution::{Executor, Facts};
+use crate::execution::{Executor, Facts, forbidden};
 use crate::host_calls::HostCalls;
 use crate::journal::{Tape, Taped, outcome, text_digest};
 use crate::request::Request;
@@ -140,6 +140,11 @@ pub(crate) async fn replay(
         if let Err(failure) = executor.guards().check(&request, &parts.tools).await {
             parts.tools.audit().not_run(&request, facts.id(), &failure).await;
             replayed.tasks.push(skipped(&failure.error));
+            continue;
+        }
+        if let Some(reason) = parts.tools.denied(&request) {
+            parts.tools.audit().execution_denied(&request, facts.id(), &reason).await;
+            replayed.tasks.push(skipped(&forbidden(&reason).error));
             continue;
         }
         let rules = Rules::of(&parts.tools, user, facts.id());

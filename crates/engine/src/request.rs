@@ -6,7 +6,7 @@ use crate::call_log::CallLog;
 use crate::host_calls::{HostCallError, HostCalls, NoCalls};
 use crate::plans::Planner;
 use coracle_guardrails::Access;
-use coracle_policy::{Approver, NobodyToAsk};
+use coracle_policy::{Approver, Interface, NobodyToAsk};
 use coracle_store::Place;
 use coracle_types::{Event, Language, Limits, Mode, ServerName, SessionId, UserId};
 use coracle_upstream::CallContext;
@@ -56,6 +56,8 @@ pub struct Request {
     pub call_log: CallLogging,
     /// Who gets the answer and the events.
     pub audience: Audience,
+    /// Where the code comes from, for policies.
+    pub interface: Interface,
     /// What the task may do with tools. The broker refuses other calls.
     pub access: Access,
     /// Whether calls that change something are made, or collected as a plan.
@@ -89,6 +91,7 @@ impl Request {
             approver: Arc::new(NobodyToAsk),
             call_log: CallLogging::Off,
             audience: Audience::default(),
+            interface: Interface::default(),
             access: Access::Any,
             mode: Mode::Run,
             is_listed: true,
@@ -130,6 +133,8 @@ pub struct DirectCall {
     pub arguments: Map<String, Value>,
     /// Asks a person whether the tool may be called.
     pub approver: Arc<dyn Approver>,
+    /// Where the call comes from, for policies.
+    pub interface: Interface,
     /// Cancellation, progress, and questions of the server during the call.
     pub context: CallContext,
 }
@@ -147,6 +152,8 @@ pub struct DirectRequest {
     pub method: &'static str,
     /// What it names. Tokens in it are restored.
     pub arguments: Map<String, Value>,
+    /// Where the request comes from, for policies.
+    pub interface: Interface,
     /// Cancellation.
     pub cancel: CancellationToken,
 }

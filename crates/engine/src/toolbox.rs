@@ -22,7 +22,7 @@ use crate::sources::{SourceTracker, TrackedWorkspace, sources_unknown};
 pub use caps::CallCaps;
 use coracle_catalog::{Shape, Uses, Validator};
 use coracle_policy::{Approvals, Policy, Refusal, Rules};
-use coracle_store::{ListedTools, Owner, Place, Store, StoreError};
+use coracle_store::{ListedTools, Owner, Place, PlacedSource, Store, StoreError};
 use coracle_types::{Decision, ExecutionId, Schema, ServerName, ServerSpec, Tool, ToolHints, UserId};
 use coracle_upstream::{Change, Changed, ToolList, UpstreamError};
 pub use discovery::{FoundTool, ToolSearch, described};
@@ -117,9 +117,9 @@ impl Toolbox {
         config: ToolboxConfig,
         upstream: impl Servers + 'static,
         store: Arc<dyn Store>,
-        rules: Rules,
+        policy: impl Into<Policy>,
     ) -> Arc<Self> {
-        let approvals = Approvals::new(Policy::new(rules), Arc::clone(&store));
+        let approvals = Approvals::new(policy.into(), Arc::clone(&store));
         let mut changes = upstream.changes();
         let configured = Configured::new(&upstream.servers(), config.unusable.clone());
         let toolbox = Arc::new(Self {
@@ -161,12 +161,11 @@ impl Toolbox {
         self.upstream.as_ref()
     }
 
-    /// Replaces the servers, those that cannot be used, and the policy rules. Servers that have not changed stay
-    /// connected. Does nothing if the tools are not those of MCP servers.
-    pub fn reconfigure(&self, servers: Vec<ServerSpec>, unusable: Vec<(ServerName, String)>, rules: Rules) {
+    /// Replaces the servers, and those that cannot be used. Servers that have not changed stay connected. Does nothing if
+    /// the tools are not those of MCP servers. The caller replaces the policy before, so that no new server is ever called
+    /// under an old one.
+    pub fn reconfigure(&self, servers: Vec<ServerSpec>, unusable: Vec<(ServerName, String)>) {
         let Some(upstream) = self.upstream.passes_on() else { return };
-        // The rules come first: no new server is ever called under old ones.
-        self.approvals.replace_policy(Policy::new(rules));
         let changed = upstream.replace_servers(servers);
         let configured = Configured::new(&upstream.servers(), unusable);
         std::mem::swap(

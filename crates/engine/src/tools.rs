@@ -14,7 +14,7 @@ use crate::sources::{SourceTracker, TrackedWorkspace};
 use crate::toolbox::{Inventory, Listing, Toolbox};
 use crate::waiting::telling;
 use coracle_guardrails::Access;
-use coracle_policy::{Approver, NobodyToAsk};
+use coracle_policy::{Approver, ExecutionFacts, Interface, NobodyToAsk, Reason};
 use coracle_store::{ExecutionRecord, Place};
 use coracle_types::{ExecutionId, Mode, SessionId, UserId};
 use coracle_upstream::UpstreamError;
@@ -70,6 +70,19 @@ impl Tools {
         self.toolbox.as_ref()
     }
 
+    /// Why the operator's policy does not let a request run, if it does not.
+    pub(crate) fn denied(&self, request: &Request) -> Option<Reason> {
+        self.toolbox.as_ref()?.approvals().policy().denies_execution(&ExecutionFacts {
+            user: &request.user,
+            session: request.session.as_ref(),
+            language: request.language,
+            bytes: request.code.len(),
+            conversation: request.conversation.as_ref().map(Place::as_str),
+            interface: request.interface,
+            at: SystemTime::now(),
+        })
+    }
+
     /// The tools of a user.
     pub(crate) async fn inventory(&self, user: &UserId, listing: Listing<'_>) -> Option<Arc<Inventory>> {
         Some(self.toolbox.as_ref()?.inventory(user, listing).await)
@@ -114,6 +127,7 @@ impl Tools {
         let caller = Caller {
             user: request.user.clone(),
             session: request.session.clone(),
+            conversation: request.conversation.clone(),
             execution: execution.clone(),
             approver: Arc::clone(&request.approver),
             cancel: request.cancel.clone(),
@@ -127,6 +141,7 @@ impl Tools {
                 None => toolbox.tracker(&request.user, execution, Vec::new(), None),
             },
             access: request.access,
+            interface: request.interface,
         };
         let broker = Broker::new(Arc::clone(toolbox), caller, clock.clone(), ledger.clone(), others);
         let broker = broker.knowing(inventory).recorded(recording.clone()).planned_by(request.planner.clone());
@@ -178,9 +193,15 @@ impl Tools {
     /// Calls one tool for a client, through the same broker as calls from code.
     pub(crate) async fn call(&self, call: DirectCall) -> Result<Value, DirectError> {
         let Some(toolbox) = &self.toolbox else { return Err(NoCalls::refusal(&call.tool).into()) };
-        let places = call.session.iter().map(Place::session).chain(call.conversation.clone()).collect();
-        let (approver, cancel) = (Arc::clone(&call.approver), call.context.cancel.clone());
-        let broker = self.broker_for(toolbox, &call.user, call.session.clone(), places, (approver, cancel)).await;
+        let client = Client {
+            user: call.user,
+            session: call.session,
+            conversation: call.conversation,
+            approver: call.approver,
+            interface: call.interface,
+            cancel: call.context.cancel.clone(),
+        };
+        let broker = self.broker_for(toolbox, client).await;
         Box::pin(broker.pass_on(&call.server, &call.tool, call.arguments, call.context)).await
     }
 
@@ -194,32 +215,29 @@ impl Tools {
         R: Future<Output = Result<Value, UpstreamError>>,
     {
         let Some(toolbox) = &self.toolbox else { return Err(NoCalls::refusal(request.method).into()) };
-        let DirectRequest { user, conversation, server, method, arguments, cancel } = request;
-        let places = conversation.into_iter().collect();
-        let broker = self.broker_for(toolbox, &user, None, places, (Arc::new(NobodyToAsk), cancel)).await;
+        let DirectRequest { user, conversation, server, method, arguments, interface, cancel } = request;
+        let approver = Arc::new(NobodyToAsk);
+        let broker = self
+            .broker_for(toolbox, Client { user, session: None, conversation, approver, interface, cancel })
+            .await;
         Box::pin(broker.pass_on_request(&server, method, arguments, make)).await
     }
 
-    /// A broker for one request of a client, which gets data of these places.
-    async fn broker_for(
-        &self,
-        toolbox: &Arc<Toolbox>,
-        user: &UserId,
-        session: Option<SessionId>,
-        places: Vec<Place>,
-        (approver, cancel): (Arc<dyn Approver>, CancellationToken),
-    ) -> Broker {
+    /// A broker for one request of a client. The session and the conversation get the data of its answer.
+    async fn broker_for(&self, toolbox: &Arc<Toolbox>, client: Client) -> Broker {
         let execution = new_execution_id();
-        let sources = toolbox.tracker(user, &execution, places, None);
+        let places = client.session.iter().map(Place::session).chain(client.conversation.clone()).collect();
+        let sources = toolbox.tracker(&client.user, &execution, places, None);
         if toolbox.approvals().flows().is_active() {
             sources.begin().await;
         }
         let caller = Caller {
-            user: user.clone(),
-            session,
+            user: client.user,
+            session: client.session,
+            conversation: client.conversation,
             execution,
-            approver,
-            cancel,
+            approver: client.approver,
+            cancel: client.cancel,
             audit: self.audit.clone(),
             events: None,
             for_model: None,
@@ -227,7 +245,18 @@ impl Tools {
             detection: self.privacy.get(),
             sources,
             access: Access::Any,
+            interface: client.interface,
         };
         Broker::new(Arc::clone(toolbox), caller, Clock::new(NO_LIMIT), Ledger::default(), Arc::new(NoCalls))
     }
+}
+
+/// Who makes a request that is not made by code.
+struct Client {
+    user: UserId,
+    session: Option<SessionId>,
+    conversation: Option<Place>,
+    approver: Arc<dyn Approver>,
+    interface: Interface,
+    cancel: CancellationToken,
 }

@@ -1,14 +1,17 @@
 mod flows;
 
 use crate::call::Call;
+use crate::charge::Charge;
 use crate::definition::{arguments_digest, definition_digest};
+use crate::facts::Facts;
 use crate::grants::{Grants, Reach, Span};
+use crate::limits::LimitVerdict;
 use crate::restrictions::Restrictions;
 use crate::{
     Answer, Approver, Doubt, Flows, GroupAnswer, GroupApprover, NoQuorum, NobodyToAsk, Policy, Question, QuestionId,
     Reason, Refusal, Verdict,
 };
-use coracle_store::{Store, StoreError, ToolDecision};
+use coracle_store::{Charged, LimitCharge, Store, StoreError, ToolDecision};
 use coracle_types::{Decision, ExecutionId, ServerName, SessionId, Tool, UserId};
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -87,6 +90,17 @@ impl Approvals {
         Arc::clone(&self.flows.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Replaces all rules, so that no decision has new rules about tools and old ones about the flow of data. Open
+    /// questions that the new rules answer are withdrawn.
+    pub fn replace(&self, policy: Policy, flows: Flows) {
+        {
+            let mut in_force = self.policy.write().unwrap_or_else(PoisonError::into_inner);
+            *self.flows.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(flows);
+            *in_force = Arc::new(policy);
+        }
+        self.tell_others();
+    }
+
     /// Replaces the rules about the flow of data. Open questions that the new rules answer are withdrawn.
     pub fn replace_flows(&self, flows: Flows) {
         *self.flows.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(flows);
@@ -126,7 +140,7 @@ impl Approvals {
         approver: &dyn Approver,
         id: &mut Option<QuestionId>,
     ) -> Option<Result<Grant, Refusal>> {
-        let mut verdict = self.policy().decide(call.tool, call.names);
+        let mut verdict = self.verdict(call);
         match self.restriction(call).await {
             Some(Decision::Deny) if verdict.decision != Decision::Deny => return Some(Err(Refusal::Remembered)),
             Some(Decision::Ask) if verdict.decision == Decision::Allow => {
@@ -135,11 +149,16 @@ impl Approvals {
             _ => {}
         }
         let is_wanted = approver.wants_each_call(call.tool);
-        let must_ask = call.doubt.is_some() || is_wanted || verdict.quorum.is_some();
+        let is_about_this_call = verdict.decision == Decision::Ask && verdict.is_about_this_call;
+        let must_ask = call.doubt.is_some() || is_wanted || verdict.quorum.is_some() || is_about_this_call;
         match verdict.decision {
             Decision::Allow if !must_ask => return Some(Ok(Grant::Policy(verdict.reason))),
             Decision::Deny => return Some(Err(Refusal::denied(verdict))),
             Decision::Allow | Decision::Ask => {}
+        }
+        // No one is asked about a call that a limit refuses anyway.
+        if let Err(refusal) = self.limited(call).await {
+            return Some(Err(refusal));
         }
         let definition = definition_digest(call.tool);
         // Subscribed before the first check, so that no later answer is missed.
@@ -156,7 +175,7 @@ impl Approvals {
             tokio::select! {
                 biased;
                 said = &mut asked => {
-                    let now = self.policy().decide(call.tool, call.names);
+                    let now = self.verdict(call);
                     if now.decision == Decision::Deny {
                         return Some(Err(Refusal::denied(now)));
                     }
@@ -170,7 +189,7 @@ impl Approvals {
                     });
                 }
                 Ok(()) = answers.changed() => {
-                    let now = self.policy().decide(call.tool, call.names);
+                    let now = self.verdict(call);
                     match now.decision {
                         Decision::Deny => return Some(Err(Refusal::denied(now))),
                         _ if now.quorum != verdict.quorum => return None,
@@ -227,6 +246,43 @@ impl Approvals {
         };
         self.restrictions.forget(user);
         Ok(is_forgotten)
+    }
+
+    /// What the policy decides about a call.
+    fn verdict(&self, call: &Call<'_>) -> Verdict {
+        let policy = self.policy();
+        policy.decide_call(&policy.facts(call))
+    }
+
+    /// Charges a call to all limits that are about its tool, or refuses it. To be called once, as the last step before the
+    /// call is made.
+    pub async fn charge(&self, call: &Call<'_>) -> Result<Charge, Refusal> {
+        let policy = self.policy();
+        let facts = policy.facts(call);
+        let charges = charges(&policy, &facts)?;
+        if charges.is_empty() {
+            return Ok(Charge::nothing());
+        }
+        match self.store.charge(&charges, facts.at).await {
+            Ok(Charged::All) => Ok(Charge::new(Arc::clone(&self.store), charges, facts.at)),
+            Ok(Charged::Exceeded(number)) => Err(Refusal::limited(policy.limits().used_up(&charges[number]))),
+            Err(error) => Err(not_counted(&error)),
+        }
+    }
+
+    /// Refuses a call that a limit does not allow now. Charges nothing.
+    async fn limited(&self, call: &Call<'_>) -> Result<(), Refusal> {
+        let policy = self.policy();
+        let facts = policy.facts(call);
+        let charges = charges(&policy, &facts)?;
+        if charges.is_empty() {
+            return Ok(());
+        }
+        match self.store.allows(&charges, facts.at).await {
+            Ok(Charged::All) => Ok(()),
+            Ok(Charged::Exceeded(number)) => Err(Refusal::limited(policy.limits().used_up(&charges[number]))),
+            Err(error) => Err(not_counted(&error)),
+        }
     }
 
     /// What the user restricts about the tool of a call.
@@ -428,4 +484,15 @@ fn without_doubt(answer: Answer, doubt: Doubt) -> Result<Grant, Refusal> {
     } else {
         Err(Refusal::InDoubt { doubt, was_refused: answer == Answer::Refuse })
     }
+}
+
+/// What a call is charged.
+fn charges(policy: &Policy, facts: &Facts<'_>) -> Result<Vec<LimitCharge>, Refusal> {
+    policy.limits().charges(policy.groups(), facts).map_err(Refusal::limited)
+}
+
+/// A call that cannot be counted is refused.
+fn not_counted(error: &StoreError) -> Refusal {
+    let error = Some(format!("the store does not count calls: {error}"));
+    Refusal::limited(LimitVerdict { name: "policy.limits".to_owned(), origin: String::new(), error })
 }

@@ -1,3 +1,4 @@
+use crate::facts::Circumstances;
 use crate::{Cargo, Doubt, ToolNames};
 use coracle_types::{ExecutionId, SessionId, Tool, UserId};
 use serde_json::Value;
@@ -19,6 +20,8 @@ pub struct Call<'a> {
     pub arguments: &'a Value,
     /// What data the call carries.
     pub cargo: &'a Cargo,
+    /// What else is known about the call.
+    pub circumstances: Circumstances<'a>,
     /// Why a person has to be asked whatever the policy says, if anything.
     pub doubt: Option<Doubt>,
 }

@@ -16,16 +16,22 @@ mod approvals;
 mod approver;
 mod approver_rules;
 mod call;
+mod cel;
+mod charge;
+mod checks;
 mod configuration_line;
 mod definition;
 mod doubt;
+mod facts;
 mod flow;
 mod grants;
 mod groups;
 mod labels;
+mod limits;
 mod names;
 mod pattern;
 mod policy;
+mod problem;
 mod question;
 mod refusal;
 mod render;
@@ -38,17 +44,23 @@ pub use approver_rules::{
     ApproverLine, ApproverRule, ApproverRules, ApproversError, MAX_APPROVALS, MAX_APPROVER_RULES, Quorum,
 };
 pub use call::Call;
+pub use cel::MAX_CEL_BYTES;
+pub use charge::Charge;
+pub use checks::{CheckSpec, Checks, MAX_CHECKS, Placed};
 pub use definition::definition_digest;
 pub use doubt::Doubt;
+pub use facts::{Circumstances, ExecutionFacts, Facts, Interface};
 pub use flow::{
     Cargo, Concern, EndError, FlowDecision, FlowLine, FlowSyntax, FlowVerdict, Flows, FlowsError, KnownServers,
     MAX_FLOW_RULES, Sink, Sources, TRIFECTA, Valuable,
 };
 pub use groups::{GroupError, Groups};
 pub use labels::{Guess, Labels, ServerLabels, guessed_from, guesses};
+pub use limits::{LimitSpec, Limits, MAX_LIMITS, Per};
 pub use names::{Naming, Spellings, ToolNames};
 pub use pattern::{Match, Pattern, PatternError};
-pub use policy::{Policy, Reason, Verdict};
+pub use policy::{Policy, PolicyKind, Reason, Verdict};
+pub use problem::{PolicyError, PolicyProblem};
 pub use question::{MAX_DESCRIPTION_CHARS, MAX_PREVIEW_CHARS, Question, QuestionId, arguments_preview};
 pub use refusal::{NoQuorum, Refusal};
 pub use rules::{KnownServer, MAX_RULES, Rule, Rules, RulesError};

@@ -1,12 +1,24 @@
+use crate::checks::{CheckVerdict, Checks};
 use crate::configuration_line::allow_line;
-use crate::{FlowVerdict, Quorum, Rules, ToolNames, render};
+use crate::facts::{ExecutionFacts, Facts};
+use crate::limits::{LimitVerdict, Limits};
+use crate::{Call, FlowVerdict, Groups, Quorum, Rules, ServerLabels, ToolNames, render};
 use coracle_types::{Decision, Tool};
 use std::fmt;
+use std::sync::Arc;
+use std::time::SystemTime;
 
-/// The rules and the default. Decides without asking anyone.
+/// The maximum length of a message of a policy, in characters.
+const MAX_MESSAGE_CHARS: usize = 300;
+
+/// The operator's policies and the default. Decides without asking anyone.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
     rules: Rules,
+    checks: Arc<Checks>,
+    limits: Arc<Limits>,
+    groups: Arc<Groups>,
+    labels: Arc<ServerLabels>,
 }
 
 /// The decision of a policy about a tool.
@@ -20,6 +32,8 @@ pub struct Verdict {
     pub allow_line: String,
     /// The people who must approve the call, if it is not the person whose code makes it.
     pub quorum: Option<Quorum>,
+    /// Whether the decision depends on this call, so that earlier answers about the tool do not count for it.
+    pub is_about_this_call: bool,
 }
 
 /// The reason of a decision.
@@ -41,12 +55,81 @@ pub enum Reason {
         /// The tool is marked as destructive.
         destructive: bool,
     },
+    /// A condition or a limit.
+    Named {
+        /// What it is.
+        kind: PolicyKind,
+        /// Its name.
+        name: String,
+        /// Where it is.
+        origin: String,
+        /// The operator's explanation.
+        message: Option<String>,
+        /// Why it could not be evaluated, if that is why it decides so.
+        error: Option<String>,
+    },
+}
+
+/// The kind of a policy with a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PolicyKind {
+    /// A rule on arguments.
+    Check,
+    /// A limit on calls in a period.
+    Limit,
+}
+
+impl PolicyKind {
+    /// The stable name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Check => "condition",
+            Self::Limit => "limit",
+        }
+    }
+}
+
+impl From<Rules> for Policy {
+    fn from(rules: Rules) -> Self {
+        Self::new(rules)
+    }
 }
 
 impl Policy {
     /// Creates a policy with these rules.
     pub fn new(rules: Rules) -> Self {
-        Self { rules }
+        Self { rules, ..Self::default() }
+    }
+
+    /// Adds groups of users.
+    #[must_use]
+    pub fn with_groups(self, groups: Groups) -> Self {
+        Self { groups: Arc::new(groups), ..self }
+    }
+
+    /// Adds rules on arguments.
+    #[must_use]
+    pub fn with_checks(self, checks: Checks) -> Self {
+        Self { checks: Arc::new(checks), ..self }
+    }
+
+    /// Adds limits on calls.
+    #[must_use]
+    pub fn with_limits(self, limits: Limits) -> Self {
+        Self { limits: Arc::new(limits), ..self }
+    }
+
+    /// Adds the labels of servers.
+    #[must_use]
+    pub fn with_labels(self, labels: ServerLabels) -> Self {
+        Self { labels: Arc::new(labels), ..self }
+    }
+
+    /// What a decision about a call is made from, now.
+    pub fn facts<'a>(&self, call: &Call<'a>) -> Facts<'a> {
+        let Call { user, session, tool, names, arguments, circumstances, .. } = *call;
+        let labels = self.labels.of_tool(&tool.server, tool.hints);
+        Facts { user, session, tool, names, arguments, labels, circumstances, at: SystemTime::now() }
     }
 
     /// The rules.
@@ -54,7 +137,27 @@ impl Policy {
         &self.rules
     }
 
-    /// Decides whether the tool with these names may be called.
+    /// The rules on arguments.
+    pub fn checks(&self) -> &Checks {
+        &self.checks
+    }
+
+    /// The limits on calls.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// The groups of users.
+    pub fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
+    /// Whether a decision may depend on the names of a tool.
+    pub fn reads_names(&self) -> bool {
+        !self.rules.is_empty() || !self.checks.is_empty() || !self.limits.is_empty()
+    }
+
+    /// Decides about a tool by the rules for tools only, without regard to a call.
     ///
     /// Without a rule, a tool is allowed unless its server marks it as destructive and not as read-only: then a person
     /// is asked. These marks are claims of the server.
@@ -80,11 +183,56 @@ impl Policy {
         let allow_line = allow_line(tool);
         if let Some(rule) = self.rules.decisive(names) {
             let reason = Reason::Rule { pattern: rule.pattern.clone(), origin: rule.origin.clone() };
-            return Verdict { decision: rule.decision, reason, allow_line, quorum: None };
+            return Verdict { decision: rule.decision, reason, allow_line, quorum: None, is_about_this_call: false };
         }
         let destructive = tool.hints.destructive == Some(true) && tool.hints.read_only != Some(true);
         let decision = if destructive { Decision::Ask } else { Decision::Allow };
-        Verdict { decision, reason: Reason::Default { destructive }, allow_line, quorum: None }
+        Verdict {
+            decision,
+            reason: Reason::Default { destructive },
+            allow_line,
+            quorum: None,
+            is_about_this_call: false,
+        }
+    }
+
+    /// Decides about a call: the strictest decision of the rules for tools and of the conditions counts. Limits are charged
+    /// later, by [`Approvals::charge`](crate::Approvals::charge).
+    pub fn decide_call(&self, facts: &Facts<'_>) -> Verdict {
+        let verdict = self.decide(facts.tool, facts.names);
+        match self.checks.decide(&self.groups, facts) {
+            Some(check) if check.decision >= verdict.decision => {
+                Verdict { decision: check.decision, reason: check.into(), is_about_this_call: true, ..verdict }
+            }
+            _ => verdict,
+        }
+    }
+
+    /// The condition that denies an execution, if there is one.
+    pub fn denies_execution(&self, facts: &ExecutionFacts<'_>) -> Option<Reason> {
+        self.checks.denies_execution(&self.groups, facts).map(Reason::from)
+    }
+}
+
+impl Reason {
+    /// Whether a configuration line for the tool would change the decision.
+    pub(crate) fn yields_to_rules(&self) -> bool {
+        matches!(self, Self::Rule { .. } | Self::Default { .. })
+    }
+}
+
+impl From<CheckVerdict> for Reason {
+    fn from(check: CheckVerdict) -> Self {
+        let CheckVerdict { name, origin, message, error, .. } = check;
+        Self::Named { kind: PolicyKind::Check, name, origin, message, error }
+    }
+}
+
+impl From<LimitVerdict> for Reason {
+    fn from(limit: LimitVerdict) -> Self {
+        let LimitVerdict { name, origin, error } = limit;
+        let message = error.is_none().then(|| "it is used up for now".to_owned());
+        Self::Named { kind: PolicyKind::Limit, name, origin, message, error }
     }
 }
 
@@ -96,6 +244,22 @@ impl fmt::Display for Reason {
             Self::Wish => f.write_str("the user wants to be asked about this tool"),
             Self::Default { destructive: true } => f.write_str("the tool is marked as destructive"),
             Self::Default { destructive: false } => f.write_str("no rule matches"),
+            Self::Named { kind, name, origin, message, error } => {
+                let what = match kind {
+                    PolicyKind::Check => "condition",
+                    PolicyKind::Limit => "limit",
+                };
+                write!(f, "{what} {:?}", render::name(name))?;
+                if name != origin {
+                    write!(f, " ({origin})")?;
+                }
+                if let Some(message) = message {
+                    write!(f, ": {}", render::prose(message, MAX_MESSAGE_CHARS))?;
+                }
+                error.iter().try_for_each(|error| {
+                    write!(f, ": it cannot be evaluated: {}", render::prose(error, MAX_MESSAGE_CHARS))
+                })
+            }
         }
     }
 }

@@ -1,4 +1,5 @@
-use crate::{Doubt, FlowVerdict, Quorum, Reason, Verdict};
+use crate::limits::LimitVerdict;
+use crate::{Doubt, FlowVerdict, PolicyKind, Quorum, Reason, Verdict};
 
 /// Why a tool may not be called. The error does not name the tool, which the caller knows.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -86,6 +87,11 @@ impl Refusal {
             Self::Flow { verdict }
             | Self::NobodyToAsk { reason: Reason::Flow(verdict), .. }
             | Self::TimedOut { reason: Reason::Flow(verdict), .. } => verdict.hint.clone(),
+            Self::Denied { reason, .. } | Self::NobodyToAsk { reason, .. } | Self::TimedOut { reason, .. }
+                if !reason.yields_to_rules() =>
+            {
+                hint_of(reason)
+            }
             Self::Denied { allow_line, .. }
             | Self::NobodyToAsk { allow_line, .. }
             | Self::TimedOut { allow_line, .. } => {
@@ -113,6 +119,11 @@ impl Refusal {
 
     pub(crate) fn no_quorum(quorum: &Quorum, problem: NoQuorum) -> Self {
         Self::NoQuorum { who: quorum.to_string(), groups: quorum.names(), problem }
+    }
+
+    /// The refusal of a limit.
+    pub(crate) fn limited(limit: LimitVerdict) -> Self {
+        Self::Denied { reason: limit.into(), allow_line: String::new() }
     }
 
     pub(crate) fn denied(verdict: Verdict) -> Self {
@@ -143,4 +154,13 @@ pub enum NoQuorum {
     /// Too few have answered in time.
     #[error("too few of them have answered in time")]
     TimedOut,
+}
+
+/// What the caller can do about a policy with a name.
+fn hint_of(reason: &Reason) -> String {
+    match reason {
+        Reason::Named { kind: PolicyKind::Limit, error: None, .. } => "call it later, or less often".to_owned(),
+        Reason::Named { origin, .. } if !origin.is_empty() => format!("the operator can change the policy at {origin}"),
+        _ => "the operator can change the policy".to_owned(),
+    }
 }

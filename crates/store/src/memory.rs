@@ -4,6 +4,7 @@ mod artifacts;
 mod conversations;
 mod executions;
 mod journal;
+mod limit_use;
 mod plans;
 mod provenance;
 mod runs;
@@ -46,6 +47,7 @@ struct State {
     /// Those that ended last first.
     approvals: BTreeMap<UserId, Vec<ApprovalRecord>>,
     tokens: BTreeMap<UserId, BTreeMap<Day, u64>>,
+    limits: limit_use::Used,
     vaults: token_vault::Vaults,
     provenance: BTreeMap<UserId, provenance::Known>,
     /// The newest first.
@@ -204,6 +206,7 @@ impl Store for MemoryStore {
                 approvals.retain(|record| record.caller.as_ref() != Some(user));
             }
             state.tokens.remove(user);
+            state.limits.retain(|(_, of, _), _| of.as_ref() != Some(user));
             state.vaults.remove(user);
             state.provenance.remove(user);
             state.plans.remove(user);

@@ -10,6 +10,7 @@ mod erase;
 mod fault;
 mod journal;
 mod life;
+mod limit_use;
 mod plans;
 mod provenance;
 mod readiness;

@@ -1,6 +1,6 @@
 use crate::{
-    Accounts, ApprovalLog, Artifacts, Conversations, DerivedKey, ExecutionRecord, Journal, Kept, ListedTools, Owner,
-    Plans, Provenance, Runs, Shape, StoreError, TokenUse, TokenVault, ToolDecision,
+    Accounts, ApprovalLog, Artifacts, Conversations, DerivedKey, ExecutionRecord, Journal, Kept, LimitUse, ListedTools,
+    Owner, Plans, Provenance, Runs, Shape, StoreError, TokenUse, TokenVault, ToolDecision,
 };
 use async_trait::async_trait;
 use coracle_types::{ExecutionId, Secret, ServerName, UserId};
@@ -24,6 +24,7 @@ pub trait Store:
     + Artifacts
     + Conversations
     + Journal
+    + LimitUse
     + Plans
     + Provenance
     + Runs
@@ -98,8 +99,8 @@ pub trait Store:
 
     /// Deletes a user and all data of the user: the account with its keys, sessions and links, decisions, tools and
     /// shapes of their servers, secrets, executions, the logs of sessions and approvals, conversations with their runs,
-    /// token counts, the vault, plans, where data came from, approvals of flows, and the index of artifacts. A later user with
-    /// this name starts with nothing. Returns whether there was an account.
+    /// token counts, what was used of limits, the vault, plans, where data came from, approvals of flows, and the index of
+    /// artifacts. A later user with this name starts with nothing. Returns whether there was an account.
     async fn delete_user(&self, user: &UserId) -> Result<bool, StoreError>;
 
     /// Deletes all data of a user, like [`Store::delete_user`], except the account with its keys, sessions and links.

@@ -1,5 +1,6 @@
 //! Callers: code in sandboxes, and the Python client.
 
+use super::decisions;
 use super::frontends::Frontends;
 use super::in_process::{Straight, echo};
 use super::plan::{By, From, NAP_SECONDS, Orders, Pages, Plan, Times};
@@ -147,6 +148,7 @@ impl Callers {
         };
         self.protect(engine, plan)?;
         let times = match plan.by {
+            By::Policy => decisions::measure(orders.calls)?,
             By::Direct => {
                 let sdk = &stdio()?.1;
                 sdk.call(sdk.server(), &orders).await?

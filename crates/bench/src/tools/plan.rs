@@ -47,6 +47,8 @@ pub(super) enum By {
     Python,
     /// TypeScript in a sandbox.
     TypeScript,
+    /// The policy alone, without a call.
+    Policy,
     /// The client of the Python SDK, in a separate process.
     Direct,
     /// The same client, which asks Coracle to run `pass`.
@@ -147,11 +149,12 @@ pub(super) const PRIVATE: [(&str, &str); 4] = [
 ];
 
 /// Rows in the order of the table.
-pub(super) const ROWS: [Plan; 33] = [
+pub(super) const ROWS: [Plan; 34] = [
     plan(HOST, By::Python, From::Host, 1, "answered by the host without the broker: the way there and back"),
     plan(IN_PROCESS, By::Python, From::Process, 1, "a no-op tool in the host's process: the way and the broker"),
     plan("in_process_32", By::Python, From::Process, AT_ONCE, "the same, with asyncio"),
     plan("in_process_typescript", By::TypeScript, From::Process, 1, "the same, from TypeScript"),
+    plan("decision_200", By::Policy, From::Process, 1, "the decision of a policy with 200 conditions alone"),
     plan("stdio", By::Python, From::Stdio, 1, "a stdio server, from Python in a sandbox"),
     plan("stdio_typescript", By::TypeScript, From::Stdio, 1, "the same, from TypeScript in a sandbox"),
     plan(DIRECT, By::Direct, From::Stdio, 1, "the same by the Python client, without Coracle"),

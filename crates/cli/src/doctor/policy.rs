@@ -3,8 +3,9 @@
 use super::report::{Check, Outcome};
 use crate::flows::{flows, flows_without_server};
 use crate::output::{counted, plain};
+use crate::policies::policy;
 use crate::settings::load_for_servers;
-use crate::wiring::{Purpose, rules, rules_without_server, store, toolbox};
+use crate::wiring::{Purpose, rules_without_server, store, toolbox};
 use coracle_engine::without_effect;
 use coracle_types::{ServerLabel, UserId};
 use serde_json::Map;
@@ -68,11 +69,12 @@ async fn rules_of_tools(config: Option<&Path>) -> Vec<Check> {
 /// Returns the number of rules and a message for each one without effect; `None` if there are no rules.
 async fn without_effect_in(config: Option<&Path>) -> anyhow::Result<Option<(usize, Vec<String>)>> {
     let loaded = load_for_servers(config, Vec::new())?;
-    let rules = rules(&loaded)?;
+    let policy = policy(&loaded)?;
+    let rules = policy.rules();
     if rules.is_empty() {
         return Ok(None);
     }
-    let mut found = rules_without_server(&loaded, &rules);
+    let mut found = rules_without_server(&loaded, rules);
     if !loaded.servers.is_empty() {
         let toolbox = toolbox(&loaded, store().await?, Map::new(), Purpose::Own)?;
         found.extend(toolbox.rules_without_effect(&UserId::local()).await.iter().map(without_effect));

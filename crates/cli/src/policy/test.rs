@@ -2,13 +2,16 @@
 
 use crate::flows::flows;
 use crate::output::{columns, counted, json, plain};
+use crate::policies::policy;
 use crate::settings::load_for_servers;
 use crate::status::{Mistake, Status};
-use crate::wiring::{detector, rules, runtime};
+use crate::wiring::{detector, runtime};
 use anyhow::Context;
 use clap::Args;
 use coracle_config::{Loaded, McpServer};
-use coracle_policy::{Approvals, Call, Cargo, NobodyToAsk, Policy, Reason, Refusal, Sources, ToolNames, Valuable};
+use coracle_policy::{
+    Approvals, Call, Cargo, Circumstances, Interface, NobodyToAsk, Reason, Refusal, Sources, ToolNames, Valuable,
+};
 use coracle_privacy::{Detector, Vaults, label_of_token};
 use coracle_store::MemoryStore;
 use coracle_types::{Decision, ExecutionId, Schema, ServerLabel, ServerName, SessionId, Tool, ToolHints, UserId};
@@ -37,7 +40,7 @@ The file has a list of cases, in YAML or JSON:
 
 Other keys: `values` (personal data in the arguments and where it came from, as `[{ kind: EMAIL, from: [crm] }]`; without it,
 the arguments are searched, and what is found may be from all servers that were read), `labels` (labels of servers for this
-case, as `{ web: [exfil] }`), `user`, `session`, and what the tool declares: `read_only`, `destructive`, `idempotent`,
+case, as `{ web: [exfil] }`), `user`, `session`, `calls` (earlier calls of the execution), and what the tool declares: `read_only`, `destructive`, `idempotent`,
 `open_world`. The exit status is 1 if a decision differs.";
 
 #[derive(Debug, Args)]
@@ -63,6 +66,9 @@ struct Case {
     values: Option<Vec<CaseValue>>,
     #[serde(default)]
     labels: BTreeMap<String, Vec<ServerLabel>>,
+    /// The number of earlier calls of the execution.
+    #[serde(default)]
+    calls: u64,
     user: Option<UserId>,
     session: Option<SessionId>,
     read_only: Option<bool>,
@@ -156,8 +162,9 @@ async fn decided(
     detector: &Detector,
 ) -> anyhow::Result<(Decision, Option<String>, String)> {
     let store = Arc::new(MemoryStore::new());
-    let approvals = Approvals::new(Policy::new(rules(loaded)?), store.clone());
-    approvals.replace_flows(flows(&labelled(case, loaded))?);
+    let labelled = labelled(case, loaded);
+    let approvals = Approvals::new(policy(&labelled)?, store.clone());
+    approvals.replace_flows(flows(&labelled)?);
     let tool = tool(case)?;
     let user = case.user.clone().unwrap_or_else(UserId::local);
     let (execution, names) = (ExecutionId::new("policy-test")?, ToolNames::of_wire(&tool));
@@ -184,6 +191,7 @@ async fn decided(
         names: &names,
         arguments: &arguments,
         cargo: &cargo,
+        circumstances: Circumstances { calls: case.calls, conversation: None, interface: Interface::Terminal },
         doubt: None,
     };
     let refusal = match approvals.decide(call, &NobodyToAsk).await {
@@ -205,6 +213,7 @@ async fn decided(
 fn rule_of(reason: &Reason) -> Option<String> {
     match reason {
         Reason::Rule { pattern, .. } => Some(pattern.clone()),
+        Reason::Named { name, .. } => Some(name.clone()),
         Reason::Flow(verdict) => Some(verdict.rule.clone()),
         Reason::Wish | Reason::Default { .. } => None,
     }

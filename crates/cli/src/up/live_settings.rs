@@ -1,31 +1,28 @@
 //! The settings of a running server, which admins can change.
 
-use crate::flows::flows;
+use crate::policies::{Held, PolicyInForce};
 use crate::recursion;
 use crate::servers::Candidate;
 use crate::settings::file_to_edit;
-use crate::wiring::{privacy_modes, rules, unusable};
+use crate::wiring::{privacy_modes, unusable};
 use coracle_config::edit::{EditError, Existing};
 use coracle_config::import::extract_credentials_apart;
-use coracle_config::{LoadOptions, Loaded, McpServer, Origin};
-use coracle_engine::{Engine, Privacy, Toolbox};
+use coracle_config::{Loaded, McpServer, Origin};
+use coracle_engine::{Engine, Privacy};
 use coracle_server::{Configuration, ConfigurationError, NewServer};
 use coracle_types::Decision;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
-/// The settings file of a running server, and the tools that follow it.
+/// The settings of a running server, and what follows them.
 pub(super) struct LiveSettings {
-    /// Places that the settings were loaded from.
-    options: LoadOptions,
-    toolbox: Arc<Toolbox>,
     /// Replaced as a whole, and held only to read or replace it.
     current: RwLock<Arc<Current>>,
     engine: Engine,
-    /// Held during a change, so that none is lost.
-    changing: Mutex<()>,
+    /// Held during a change, so that none is lost, and so that the policy is the one of the last change.
+    policy: Arc<PolicyInForce>,
 }
 
 /// The settings that apply.
@@ -43,19 +40,19 @@ impl Current {
 }
 
 impl LiveSettings {
-    pub(super) fn new(options: LoadOptions, loaded: Loaded, toolbox: Arc<Toolbox>, engine: Engine) -> Self {
+    pub(super) fn new(policy: Arc<PolicyInForce>, loaded: Loaded, engine: Engine) -> Self {
         let current = RwLock::new(Arc::new(Current::new(loaded)));
-        Self { options, toolbox, engine, current, changing: Mutex::new(()) }
+        Self { policy, engine, current }
     }
 
     fn current(&self) -> Arc<Current> {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Writes a change and applies it. If the settings are invalid with it, the files are as before. The caller holds
-    /// `changing`.
+    /// Writes a change and applies it. If the settings are invalid with it, the files are as before.
     fn apply(
         &self,
+        held: &mut Held<'_>,
         file: PathBuf,
         change: impl FnOnce(&mut Candidate) -> Result<(), ConfigurationError>,
     ) -> Result<(), ConfigurationError> {
@@ -63,7 +60,7 @@ impl LiveSettings {
         let mut candidate = Candidate::read(file).map_err(|error| not_writable(&error))?;
         change(&mut candidate)?;
         candidate.write().map_err(|error| not_writable(&error))?;
-        let loaded = match self.load() {
+        let loaded = match self.load(held) {
             Ok(loaded) => loaded,
             Err(error) => {
                 before.write_all().map_err(|error| not_writable(&error))?;
@@ -75,20 +72,18 @@ impl LiveSettings {
     }
 
     /// Loads the settings, and applies them if they are valid.
-    fn load(&self) -> Result<Loaded, ConfigurationError> {
-        let loaded = coracle_config::load(&self.options).map_err(|error| ConfigurationError::Invalid {
+    fn load(&self, held: &mut Held<'_>) -> Result<Loaded, ConfigurationError> {
+        let loaded = coracle_config::load(held.options()).map_err(|error| ConfigurationError::Invalid {
             reason: format!("{error}; {}", error.hint().unwrap_or_default()),
         })?;
         recursion::check(&loaded).map_err(|error| invalid(&error))?;
-        let (rules, flows) =
-            rules(&loaded).and_then(|rules| Ok((rules, flows(&loaded)?))).map_err(|error| invalid(&error))?;
+        let new = held.read(&loaded).map_err(|error| invalid(&error))?;
         // First, so that no call to a new server is unprotected.
         if let Some(privacy) = self.engine.privacy() {
             let vaults = Arc::clone(privacy.vaults());
             self.engine.protect(Privacy::new(vaults, privacy_modes(&loaded.settings)));
         }
-        self.toolbox.approvals().replace_flows(flows);
-        self.toolbox.reconfigure(loaded.servers.clone(), unusable(&loaded), rules);
+        held.reconfigure(new, loaded.servers.clone(), unusable(&loaded));
         Ok(loaded)
     }
 }
@@ -108,7 +103,7 @@ impl Configuration for LiveSettings {
     }
 
     fn add_server(&self, new: NewServer) -> Result<(), ConfigurationError> {
-        let _held = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.policy.hold();
         let current = self.current();
         let NewServer { name, mut entry } = new;
         if current.servers.contains_key(name.as_str()) {
@@ -119,24 +114,24 @@ impl Configuration for LiveSettings {
             let reason = "this is Coracle itself: its tools would be its own".to_owned();
             return Err(ConfigurationError::Invalid { reason });
         }
-        let credentials = extract_credentials_apart(&name, &mut entry, &|variable| self.options.sets(variable));
-        self.apply(file, |candidate| {
+        let credentials = extract_credentials_apart(&name, &mut entry, &|variable| held.options().sets(variable));
+        self.apply(&mut held, file, |candidate| {
             candidate.add(&name, &entry, &credentials, Existing::Keep).map_err(not_edited)?;
             candidate.check(&name).map_err(|error| invalid(&error))
         })
     }
 
     fn remove_server(&self, name: &str) -> Result<(), ConfigurationError> {
-        let _held = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.policy.hold();
         let current = self.current();
         let Some(file) = origin(&current.loaded, &format!("mcpServers.{name}"))? else {
             return Err(ConfigurationError::NotFound { name: name.to_owned() });
         };
-        self.apply(file, |candidate| candidate.remove(name, &current.servers).map(drop).map_err(not_edited))
+        self.apply(&mut held, file, |candidate| candidate.remove(name, &current.servers).map(drop).map_err(not_edited))
     }
 
     fn set_rule(&self, replaced: &[String], rule: Option<(&str, Decision)>) -> Result<(), ConfigurationError> {
-        let _held = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.policy.hold();
         let current = self.current();
         let mut file = None;
         for pattern in replaced {
@@ -146,7 +141,7 @@ impl Configuration for LiveSettings {
             Some(file) => file,
             None => file_to_edit(&current.loaded).map_err(|error| not_writable(&error))?,
         };
-        self.apply(file, |candidate| candidate.set_rule(replaced, rule).map_err(not_edited))
+        self.apply(&mut held, file, |candidate| candidate.set_rule(replaced, rule).map_err(not_edited))
     }
 }
 

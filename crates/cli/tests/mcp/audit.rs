@@ -307,3 +307,48 @@ fn nothing_is_recorded_if_the_settings_say_so() {
     bridge.result("python", CALLS);
     assert!(bridge.coracle.home().join("audit").exists());
 }
+
+#[test]
+fn every_execution_has_a_decision_in_the_log_and_a_denied_one_does_not_run() {
+    let bridge = Bridge::new(As::current());
+    let rule = json!({ "name": "no-bash", "on": "execution", "require": "code.language != 'bash'" });
+    bridge.settings(&json!({ "mcpServers": { "plain": bridge.plain("plain") }, "policy": { "rules": [rule] } }));
+    let denied = bridge.run("bash", "coracle call plain echo --text ran", &[]);
+    assert_eq!((&denied["success"], &denied["error_code"]), (&json!(false), &json!("denied")), "{denied:#}");
+    assert!(denied["error"].as_str().unwrap().contains("condition \"no-bash\""), "{denied:#}");
+    assert_eq!(received(&bridge), 0);
+    // Positive control: other code runs, and its calls are made.
+    assert_eq!(bridge.result("python", "from servers.plain import echo\necho(text='ran')"), json!("ran"));
+    assert_eq!(received(&bridge), 1);
+    let log = records(&bridge);
+    let began = of_kind(&log, "execution.began");
+    assert_eq!((began.len(), &began[0]["decision"], &began[0]["language"]), (1, &json!("allow"), &json!("python")));
+    let refused = of_kind(&log, "execution.denied");
+    let of = (refused.len(), &refused[0]["decision"], &refused[0]["reason"], &refused[0]["rule"]);
+    assert_eq!(of, (1, &json!("deny"), &json!("condition"), &json!("no-bash")));
+}
+
+#[test]
+fn a_running_server_takes_a_changed_policy_up_whole_or_not_at_all() {
+    let bridge = Bridge::new(As::current());
+    let servers = json!({ "plain": bridge.plain("plain") });
+    let policy = |rules: &Value| json!({ "mcpServers": servers, "policy": { "rules": rules } });
+    let rule = |require: &str| json!({ "name": "no-notes", "tools": "plain.note", "require": require });
+    bridge.settings(&policy(&json!([])));
+    let up = Up::start(&bridge.coracle, &["--profile", "direct"]);
+    let is_allowed = || {
+        let outcomes = steps(up.server(), "2026-07-28", &[call("note", &json!({ "text": "x" }))]);
+        !outcomes[0].to_string().contains("no-notes")
+    };
+    let changes = || of_kind(&records(&bridge), "policy.changed").len();
+    assert!(is_allowed());
+    bridge.settings(&policy(&json!([rule("false")])));
+    eventually("the changed policy is in force", || changes() == 1 && !is_allowed());
+    // The first rule would allow the call, but there is an error in the second.
+    bridge.settings(&policy(&json!([rule("true"), { "name": "wrong", "require": "args." }])));
+    eventually("the error is reported", || up.said().contains("the expression cannot be parsed"));
+    assert_eq!(up.said().matches("the policy stays as it was").count(), 1, "{}", up.said());
+    assert!(changes() == 1 && !is_allowed());
+    bridge.settings(&policy(&json!([rule("true")])));
+    eventually("the repaired policy is in force", || changes() == 2 && is_allowed());
+}

@@ -5,6 +5,7 @@ use crate::json;
 use crate::request::{MAX_CODE_BYTES, MAX_VARS_BYTES, Request};
 use crate::verdict::invalid;
 use coracle_audit::AuditError;
+use coracle_policy::Reason;
 use coracle_types::{ErrorCode, Execution, Failure};
 use std::path::Path;
 
@@ -48,6 +49,16 @@ pub(super) fn no_folder(workspaces: &Path, error: &std::io::Error) -> Failure {
         error_code: ErrorCode::SandboxUnavailable,
         traceback: None,
         hint: Some("name a folder that you may write to with CORACLE_HOME or execution.workspace_dir".to_owned()),
+    }
+}
+
+/// A policy of the operator does not let the code run.
+pub(crate) fn forbidden(reason: &Reason) -> Failure {
+    Failure {
+        error: format!("this execution is denied: {reason}"),
+        error_code: ErrorCode::Denied,
+        traceback: None,
+        hint: Some("the operator can change this policy; `coracle policy show` prints all of them".to_owned()),
     }
 }
 

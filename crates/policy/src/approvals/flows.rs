@@ -12,11 +12,12 @@ use std::time::SystemTime;
 
 impl Approvals {
     /// Decides whether the data of a call may go to its tool, and asks a person if necessary. The rules may change
-    /// meanwhile. A tool that is denied whatever the data is left to the rules about tools.
+    /// meanwhile. No one is asked about the data of a call that is refused whatever the answer.
     pub(super) async fn decide_flow(&self, call: &Call<'_>, approver: &dyn Approver) -> Result<(), Refusal> {
-        if self.flows().decide(call.cargo, &sink(call)) == FlowDecision::Allow || self.is_denied(call).await {
+        if self.flows().decide(call.cargo, &sink(call)) == FlowDecision::Allow {
             return Ok(());
         }
+        self.refused_anyway(call).await?;
         let definition = definition_digest(call.tool);
         // What was approved for this call.
         let mut once = HashSet::new();
@@ -24,6 +25,7 @@ impl Approvals {
         loop {
             let open = self.open_flows(call, &definition, &once).await?;
             let Some(first) = open.first().cloned() else { return Ok(()) };
+            self.limited(call).await?;
             let mut question = Question::about_flow(call, open.clone());
             question.origin = approver.origin();
             let mut asked = approver.ask(question);
@@ -111,10 +113,17 @@ impl Approvals {
         self.tell_others();
     }
 
-    /// Whether the tool is denied whatever data the call carries.
-    async fn is_denied(&self, call: &Call<'_>) -> bool {
-        self.policy().decide(call.tool, call.names).decision == Decision::Deny
-            || self.restriction(call).await == Some(Decision::Deny)
+    /// Refuses a call that is denied wherever its data came from. The refusal is final: a change of the policy between
+    /// this and the decision about the tool must not let data pass.
+    async fn refused_anyway(&self, call: &Call<'_>) -> Result<(), Refusal> {
+        let verdict = self.verdict(call);
+        if verdict.decision == Decision::Deny {
+            return Err(Refusal::denied(verdict));
+        }
+        match self.restriction(call).await {
+            Some(Decision::Deny) => Err(Refusal::Remembered),
+            _ => Ok(()),
+        }
     }
 }
 

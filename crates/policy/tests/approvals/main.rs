@@ -11,7 +11,9 @@ mod restrictions;
 mod same_arguments;
 mod waiting;
 
-use coracle_policy::{Approvals, Approver, Call, Cargo, Doubt, Grant, Policy, Refusal, Rule, Rules, ToolNames};
+use coracle_policy::{
+    Approvals, Approver, Call, Cargo, Circumstances, Doubt, Grant, Policy, Refusal, Rule, Rules, ToolNames,
+};
 use coracle_store::{MemoryStore, Store};
 use coracle_types::{Decision, ExecutionId, ServerName, SessionId, Tool, ToolHints, UserId};
 use serde_json::{Value, json};
@@ -54,6 +56,7 @@ impl Caller {
             names: &names,
             arguments,
             cargo: &self.cargo,
+            circumstances: Circumstances::default(),
             doubt: self.doubt,
         };
         self.approvals.decide(call, approver).await

@@ -156,6 +156,7 @@ fn without_a_rule_only_destructive_tools_are_asked_about() {
             reason: Reason::Default { destructive: decision == Ask },
             allow_line: r#"policy: { tools: { "git.reset": allow } }"#.to_owned(),
             quorum: None,
+            is_about_this_call: false,
         };
         assert_eq!(policy.decide(&tool, &ToolNames::of_wire(&tool)), expected);
     }

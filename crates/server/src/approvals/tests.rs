@@ -1,6 +1,6 @@
 use super::{AnswerError, Answered, OpenQuestion, OpenQuestions, PersonsAnswer};
 use coracle_accounts::People;
-use coracle_policy::{Approvals, Call, Grant, Policy, Refusal, Spellings, ToolNames};
+use coracle_policy::{Approvals, Call, Circumstances, Grant, Policy, Refusal, Spellings, ToolNames};
 use coracle_store::{ApprovalOutcome, MemoryStore, Store};
 use coracle_types::{ExecutionId, Schema, ServerName, Tool, ToolHints, UserId};
 use serde_json::json;
@@ -55,6 +55,7 @@ impl Place {
                 names: &names,
                 arguments: &json!({ "hard": true }),
                 cargo: coracle_policy::Cargo::NONE,
+                circumstances: Circumstances::default(),
                 doubt: None,
             };
             approvals.decide(call, &*approver).await

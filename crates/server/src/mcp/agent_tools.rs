@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use coracle_agent::{AgentTools, CallUpdate, Ran, ToolOutput};
 use coracle_engine::CallLogging;
 use coracle_models::{Call, Part, ToolDefinition};
-use coracle_policy::Approver;
+use coracle_policy::{Approver, Interface};
 use coracle_runs::{RunTools, StoreCallLog};
 use coracle_store::Place;
 use coracle_types::{Mode, ServerName};
@@ -114,6 +114,7 @@ impl FrontendTools {
         let wanted: CodeRequest =
             serde_json::from_value(arguments.into()).map_err(|error| format!("invalid arguments: {error}"))?;
         let mut request = wanted.without_resume(&self.frontend)?;
+        request.interface = Interface::Agent;
         request.events = Some(updates.clone());
         request.cancel = cancel.child_token();
         request.approver = approver;

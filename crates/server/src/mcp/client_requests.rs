@@ -235,7 +235,7 @@ fn as_value<T: serde::Serialize>(answer: Result<T, rmcp::ServiceError>) -> Resul
 mod tests {
     use super::{attribute, attribute_all, form, said};
     use async_trait::async_trait;
-    use coracle_policy::{Answer, Approvals, Approver, Call, Doubt, Policy, Question, ToolNames};
+    use coracle_policy::{Answer, Approvals, Approver, Call, Circumstances, Doubt, Policy, Question, ToolNames};
     use coracle_store::MemoryStore;
     use coracle_types::{ExecutionId, Schema, ServerName, Tool, ToolHints, UserId};
     use serde_json::{Value, json};
@@ -326,6 +326,7 @@ mod tests {
                 names: &ToolNames::of_wire(&tool),
                 arguments: &json!({}),
                 cargo: coracle_policy::Cargo::NONE,
+                circumstances: Circumstances::default(),
                 doubt,
             };
             approvals.decide(call, &shows).await.unwrap_err();

@@ -2,6 +2,7 @@
 
 use super::frontend::Frontend;
 use coracle_engine::{CallLogging, Program, Request};
+use coracle_policy::Interface;
 use coracle_types::{ExecutionId, Language, Limits, MAX_SECONDS, Mode, SessionId};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -116,6 +117,7 @@ impl CodeRequest {
 /// Returns an execution with the configured limits, before guardrails.
 pub(crate) fn with_defaults(frontend: &Frontend, language: Language, code: String) -> Request {
     let mut request = Request::new(frontend.user(), language, code);
+    request.interface = Interface::Mcp;
     request.workspace = frontend.workspace().map(Path::to_owned);
     request.conversation = Some(frontend.client_place.clone());
     request.limits = frontend.options.settings.limits();

@@ -156,6 +156,8 @@ impl Accounts for MemoryStore {
             }
         }
         rekey(&mut state.tokens, |user| user == from, |user| *user = to.clone());
+        let is_theirs = |(_, of, _): &(String, Option<UserId>, String)| of.as_ref() == Some(from);
+        rekey(&mut state.limits, is_theirs, |(_, of, _)| *of = Some(to.clone()));
         rekey(&mut state.artifacts, |user| user == from, |user| *user = to.clone());
         drop(state);
         rekey(&mut self.log(), |user| user == from, |user| *user = to.clone());

@@ -401,6 +401,8 @@ const RENAMES: &[&str] = &[
     "DELETE FROM token_use WHERE user_id = ?2 AND user_id <> ?1",
     "UPDATE token_use SET user_id = ?2 WHERE user_id = ?1",
     "UPDATE plans SET user_id = ?2 WHERE user_id = ?1",
+    "DELETE FROM limit_use WHERE user_id = ?2 AND user_id <> ?1",
+    "UPDATE limit_use SET user_id = ?2 WHERE user_id = ?1",
 ];
 
 /// Every table with an owner, except the secrets, which are encrypted for it.

@@ -33,6 +33,7 @@ impl SqliteStore {
             "DELETE FROM runs WHERE user_id = ?1",
             "DELETE FROM conversations WHERE user_id = ?1",
             "DELETE FROM token_use WHERE user_id = ?1",
+            "DELETE FROM limit_use WHERE user_id = ?1",
             "DELETE FROM vault_values WHERE user_id = ?1",
             "DELETE FROM sources WHERE user_id = ?1",
             "DELETE FROM value_sources WHERE user_id = ?1",

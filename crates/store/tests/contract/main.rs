@@ -10,6 +10,7 @@ mod decisions;
 mod executions;
 mod given;
 mod journal;
+mod limit_use;
 mod plans;
 mod provenance;
 mod runs;
@@ -63,6 +64,9 @@ contract!(
     artifacts::artifacts_of_users_are_separate,
     artifacts::a_version_or_all_are_deleted_and_numbers_are_not_reused,
     artifacts::artifacts_beyond_the_cap_are_not_added,
+    limit_use::calls_are_charged_until_a_limit_is_used_up,
+    limit_use::amounts_are_charged_all_or_none,
+    limit_use::concurrent_calls_do_not_exceed_a_limit,
     token_use::tokens_are_counted_by_user_and_day,
     token_use::no_token_is_lost_and_no_count_overflows,
     token_use::old_token_counts_are_deleted,

@@ -69,6 +69,7 @@ async fn the_schema_matches_the_migrations() {
             "executions",
             "flow_approvals",
             "items",
+            "limit_use",
             "plans",
             "run_calls",
             "runs",

@@ -9,6 +9,7 @@ use crate::timestamp::Timestamp;
 use axum::Json;
 use axum::extract::State;
 use coracle_engine::Access;
+use coracle_policy::Interface;
 use coracle_privacy::Item;
 use coracle_store::ExecutionRecord;
 use coracle_types::{ErrorCode, Execution, ExecutionId};
@@ -91,6 +92,7 @@ async fn execute(
         return Err(ApiError::invalid("an execution that is not listed must be read-only: pass read_only=true, too"));
     }
     let mut request = wanted.into_request(&app.frontend.of_user(&user)).await.map_err(ApiError::invalid)?;
+    request.interface = Interface::Api;
     if running.read_only {
         request.access = Access::ReadOnly;
     }

@@ -10,7 +10,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use coracle_engine::{DirectCall, DirectError, HostCallError};
-use coracle_policy::{Approver, NobodyToAsk};
+use coracle_policy::{Approver, Interface, NobodyToAsk};
 use coracle_privacy::Item;
 use coracle_store::{KeyScope, Place};
 use coracle_upstream::CallContext;
@@ -80,6 +80,7 @@ async fn call(
         tool,
         arguments: body.arguments,
         approver,
+        interface: Interface::Api,
         context,
     };
     let under_way = app.frontend.metrics.begin();

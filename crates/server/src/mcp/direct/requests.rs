@@ -8,6 +8,7 @@ use super::questions::OfServer;
 use super::{read, refused};
 use crate::mcp::Frontend;
 use coracle_engine::{DirectCall, DirectError, DirectRequest, HostCallError};
+use coracle_policy::Interface;
 use coracle_types::ServerName;
 use coracle_upstream::{CallContext, Progress as Reported, Resume, Reverse};
 use rmcp::ErrorData;
@@ -64,6 +65,7 @@ impl Frontend {
                     tool: tool.wire,
                     arguments,
                     approver: Arc::clone(&client) as _,
+                    interface: Interface::Mcp,
                     context: upward.context(
                         cancel,
                         way,
@@ -193,6 +195,7 @@ impl Frontend {
             server,
             method,
             arguments,
+            interface: Interface::Mcp,
             cancel,
         }
     }

@@ -1,0 +1,80 @@
+//! Takes up changes of the policy in the settings file while a server runs.
+
+use super::{PolicyInForce, PolicyText};
+use crate::output::plain;
+use coracle_audit::{AuditLog, Entry, Event};
+use coracle_config::Loaded;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often the file is looked at.
+const EVERY: Duration = Duration::from_secs(1);
+/// Maximum length of a message in characters.
+const MAX_MESSAGE: usize = 2_000;
+
+/// What is known of a file: device, inode, length and time of the last change.
+type Stamp = Option<(u64, u64, u64, i64, i64)>;
+
+fn stamp(path: &Path) -> Stamp {
+    let of = fs::metadata(path).ok()?;
+    Some((of.dev(), of.ino(), of.len(), of.mtime(), of.mtime_nsec()))
+}
+
+/// The files that a policy is read from, as they were seen last.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Seen(Vec<(PathBuf, Stamp)>);
+
+impl Seen {
+    fn of(files: &[PathBuf]) -> Self {
+        Self(files.iter().map(|path| (path.clone(), stamp(path))).collect())
+    }
+}
+
+/// The files that have the policy.
+fn watched(loaded: &Loaded) -> Vec<PathBuf> {
+    loaded.file.iter().map(|file| file.path.clone()).collect()
+}
+
+/// Follows changes until it is dropped. A policy with an error changes nothing: it is reported, and the one that is in
+/// force stays.
+pub(crate) async fn follow(policy: Arc<PolicyInForce>, loaded: Loaded, audit: Arc<dyn AuditLog>) {
+    let mut files = watched(&loaded);
+    if files.is_empty() {
+        return;
+    }
+    // What was read before the server started may have changed since.
+    let mut seen = Seen::default();
+    loop {
+        let (of, policy) = (files.clone(), Arc::clone(&policy));
+        let looked = tokio::task::spawn_blocking(move || {
+            let now = Seen::of(&of);
+            let taken = (now != seen).then(|| policy.take_up());
+            (now, taken)
+        });
+        let Ok((now, taken)) = looked.await else { return };
+        seen = now;
+        match taken {
+            None | Some(Ok(None)) => {}
+            Some(Ok(Some((loaded, text)))) => {
+                files = watched(&loaded);
+                record(&*audit, &text).await;
+                tracing::info!("the policy was changed");
+            }
+            Some(Err(error)) => {
+                let message = plain(&format!("{error:#}").replace('\n', "; "), MAX_MESSAGE);
+                eprintln!("warning: the policy stays as it was: {message}");
+            }
+        }
+        tokio::time::sleep(EVERY).await;
+    }
+}
+
+async fn record(audit: &dyn AuditLog, text: &PolicyText) {
+    match audit.digest(text.bytes()).await {
+        Ok(policy) => audit.append_later(Entry::of_operator(Event::PolicyReloaded { policy })),
+        Err(error) => tracing::warn!(%error, "a change of the policy is not in the audit log"),
+    }
+}

@@ -1,0 +1,47 @@
+use crate::output::plain;
+use crate::policies::policy;
+use crate::settings::load;
+use crate::status::Status;
+use coracle_policy::{CheckSpec, LimitSpec, Policy};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+
+/// Maximum length of a line in characters.
+const MAX_LINE: usize = 4_000;
+
+pub(super) fn run(config: Option<&Path>) -> anyhow::Result<Status> {
+    let policy = policy(&load(config, Vec::new())?)?;
+    std::io::stdout().write_all(text(&policy).as_bytes())?;
+    Ok(Status::Success)
+}
+
+/// The policy as text in Cedar. What Cedar cannot express is in comments.
+fn text(policy: &Policy) -> String {
+    let mut text = String::from("// Rules of policy.tools, and the default\n");
+    text.push_str(&lines(&policy.rules().to_cedar()));
+    for cedar in policy.cedar().into_iter().flat_map(coracle_policy::CedarPolicies::iter) {
+        let _ = write!(text, "\n// {}\n{}\n", plain(&cedar.origin, MAX_LINE), lines(cedar.text.trim_end()).trim_end());
+    }
+    for CheckSpec { name, origin, tools, when, require, asks, .. } in policy.checks().iter() {
+        let (tools, of) = (tools.as_ref().map_or("*", |tools| &tools.text), if *asks { "ask" } else { "deny" });
+        let when = when.as_ref().map(|when| format!(" when {}", when.text)).unwrap_or_default();
+        let line = format!("condition {name:?} ({origin}): {tools}{when}: {}, otherwise {of}", require.text);
+        let _ = writeln!(text, "\n// {}", plain(&line, MAX_LINE));
+    }
+    for LimitSpec { name, origin, tools, per, window, calls, amount, max } in policy.limits().iter() {
+        let tools = tools.as_ref().map_or("*", |tools| &tools.text);
+        let calls = calls.map(|calls| format!("{calls} calls"));
+        let amount = amount.as_ref().zip(*max).map(|(amount, max)| format!("{max} of {}", amount.text));
+        let most = calls.into_iter().chain(amount).collect::<Vec<_>>().join(" and ");
+        let per: Vec<String> = per.iter().map(|per| format!(" per {}", format!("{per:?}").to_lowercase())).collect();
+        let line = format!("limit {name:?} ({origin}): {tools}: {most} in {}{}", window.text, per.concat());
+        let _ = writeln!(text, "\n// {}", plain(&line, MAX_LINE));
+    }
+    text
+}
+
+/// The same lines, with nothing that a terminal interprets.
+fn lines(text: &str) -> String {
+    text.lines().map(|line| plain(line, MAX_LINE) + "\n").collect()
+}
