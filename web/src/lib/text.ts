@@ -25,6 +25,7 @@ export const text = {
     search: 'Search conversations',
     none: 'Your conversations appear here.',
     noneFound: 'No conversation matches.',
+    more: 'Show older conversations',
     rename: 'Rename',
     fork: 'Fork',
     forkTitle: 'Continue in a copy of this conversation',
@@ -223,14 +224,16 @@ export const text = {
     plain: ['Which prime numbers are below 100? Compute them.', 'What can the code in the sandbox reach?'],
     noModel: 'No model is configured',
     noModelText: 'The agent needs a language model.',
+    noModelUser: 'Ask an administrator of this server to set one up. Files, tools, skills and sessions work without it.',
+    openTools: 'Look at the tools',
     key: 'Enter a key',
     provider: 'Provider',
     apiKey: 'API key',
     useKey: 'Use this key',
     tryingKey: 'Trying…',
     keyNote: 'The key is stored encrypted on this server, and sent to the provider only.',
-    keyRefused: (provider: string) =>
-      `${provider} lists no models with this key, so it was not stored. Check the key, and whether this machine can reach the provider.`,
+    keyRefused: (provider: string, reason: string) =>
+      `${provider} lists no models with this key, so it was not stored. Check the key, and whether this machine can reach the provider.${reason ? ` The reason: ${reason}.` : ''}`,
     otherWays: 'Or stop the server and start it again',
     noModelWays: [
       ['With the key of a provider and a model', 'ANTHROPIC_API_KEY=… DEFAULT_MODEL=anthropic/claude-sonnet-5 coracle up'],

@@ -20,7 +20,14 @@ export const settings = {
   ownKey: 'Uses your key',
   key: (name: string) => `Your key for ${name}`,
   otherProviders: 'Other providers',
-  setKey: 'Set key',
+  setKey: 'Save key',
+  tryKey: 'Try key',
+  tryKeyOf: (name: string) => `Try the key for ${name} without saving it`,
+  keyWorks: (name: string, models: number) =>
+    models === 0
+      ? `${name} accepts this key, but lists no models with it.`
+      : `${name} lists ${models === 1 ? '1 model' : `${count(models)} models`} with this key. It is not saved yet.`,
+  keyFails: (name: string, reason: string) => `The key for ${name} does not work: ${reason}.`,
   removeKey: 'Remove key',
   keys: 'API keys',
   keysLead: 'Programs use these keys for /v1, /api and /mcp.',
@@ -44,6 +51,8 @@ export const settings = {
   tokensNote: 'Tokens of models for which you use a key of your own are not counted. Days begin at 00:00 UTC.',
   decisions: 'Decisions about tools',
   decisionsLead: 'What you have decided permanently, in the view of a tool or when a call asked you. Everything else follows the policy.',
+  certainArguments: (digest: string) => `for certain arguments (${digest})`,
+  withArguments: (tool: string, digest: string) => `${tool} with the arguments ${digest}`,
   decidedAt: (when: string) => `since ${when}`,
   takeBack: 'Take back',
   takeBackOf: (tool: string) => `Take back: ${tool}`,
