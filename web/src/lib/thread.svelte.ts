@@ -1,6 +1,6 @@
 // One conversation: its items, and the run that works in it.
 
-import { fromEvent } from './artifacts';
+import { changed as artifactsChanged, fromEvent } from './artifacts';
 import { type Relatives, relatives } from './branches';
 import { ApiError, get, messageOf, part, post } from './api';
 import { CodeEntry, type Entry, NoteEntry, UserEntry } from './entries.svelte';
@@ -446,6 +446,7 @@ function takeCall(entry: CodeEntry, event: RunEvent): void {
       entry.answered(String(event.approval_id), Boolean(event.allowed));
       break;
     case 'response.coracle.artifact': {
+      artifactsChanged();
       const artifact = fromEvent(event.artifact);
       if (artifact) entry.artifacts = [...entry.artifacts.filter((one) => one.name !== artifact.name), artifact];
       break;
