@@ -36,6 +36,8 @@ pub enum Event {
         tool: String,
         /// The arguments as JSON, rendered for people: one line, shortened, nothing hidden.
         arguments: String,
+        /// Time since the begin of the execution, in milliseconds.
+        began_ms: u64,
     },
     /// A person is asked whether a call may be made, and the clock of the execution is stopped.
     Asked {

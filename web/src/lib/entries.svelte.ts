@@ -39,7 +39,11 @@ export type NestedCall = {
   tool: string;
   arguments: string;
   progress: Progress;
+  /** Time since the begin of the execution, in milliseconds. Older records lack it. */
+  began?: number | undefined;
   ms?: number;
+  /** Sizes of the arguments and of the result. */
+  bytesIn?: number;
   bytes?: number;
   code?: string;
 };

@@ -4,6 +4,7 @@ import { changed as artifactsChanged, fromEvent } from './artifacts';
 import { type Relatives, relatives } from './branches';
 import { ApiError, get, messageOf, part, post } from './api';
 import { CodeEntry, type Entry, NoteEntry, UserEntry } from './entries.svelte';
+import type { Call } from './executions';
 import * as history from './history';
 import { type Item, taken } from './items';
 import { type Message, contentOf, isSame, steeringOf } from './message';
@@ -421,13 +422,15 @@ function takeCall(entry: CodeEntry, event: RunEvent): void {
         tool: String(event.tool),
         arguments: String(event.arguments),
         progress: 'running',
+        began: typeof event.began_ms === 'number' ? event.began_ms : undefined,
       });
       break;
     case 'response.coracle.call.ended': {
-      const call = (event.call ?? {}) as { ok?: boolean; ms?: number; bytes_out?: number; code?: string | null };
+      const call = (event.call ?? {}) as Partial<Call>;
       entry.ended(number, {
         progress: call.ok ? 'done' : 'failed',
         ms: call.ms ?? 0,
+        bytesIn: call.bytes_in ?? 0,
         bytes: call.bytes_out ?? 0,
         code: call.code ?? '',
       });

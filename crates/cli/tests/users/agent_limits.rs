@@ -173,7 +173,8 @@ fn personal_keys_need_the_operators_permission() {
 #[test]
 fn a_key_is_tried_without_being_stored() {
     let library = Library::single([vec![Step::text("Hello.")]]);
-    let library = Library { key: Some("right".to_owned()), models: vec!["one".to_owned(), "two".to_owned()], ..library };
+    let library =
+        Library { key: Some("right".to_owned()), models: vec!["one".to_owned(), "two".to_owned()], ..library };
     let model = Playing::new(library);
     let settings = model.settings("chat") + "  personal_keys: true\n";
     let site = Site::with_settings(As::current(), &["ann"], &settings);

@@ -410,8 +410,10 @@ impl Narrator {
             CallUpdate::Waiting { servers } => {
                 self.extension("response.coracle.waiting", with(place, json!({"servers": servers})));
             }
-            CallUpdate::CallBegan { number, server, tool, arguments } => {
-                let call = json!({"number": number, "server": server, "tool": tool, "arguments": arguments});
+            CallUpdate::CallBegan { number, server, tool, arguments, began_ms } => {
+                let call = json!({
+                    "number": number, "server": server, "tool": tool, "arguments": arguments, "began_ms": began_ms,
+                });
                 self.extension("response.coracle.call.began", with(place, call));
             }
             CallUpdate::CallEnded { number, call } => {
