@@ -80,12 +80,6 @@ export class CodeEntry {
     this.language = language ?? guessed(code);
   }
 
-  /** Bytes of the results of calls that the model has not got, because the code did not print them. */
-  get bytesKept(): number {
-    const results = this.calls.reduce((sum, call) => sum + (call.progress === 'done' ? (call.bytes ?? 0) : 0), 0);
-    return Math.max(0, results - new TextEncoder().encode(this.output).length);
-  }
-
   more(delta: string): void {
     const all = this.output + delta;
     this.output = all.length > MAX_LIVE ? all.slice(-MAX_LIVE) : all;

@@ -120,7 +120,7 @@ export const text = {
 
   tokens: {
     usage: (input: number, output: number) => `${count(input)} tokens in, ${count(output)} out`,
-    kept: (tokens: number) => `about ${count(tokens)} kept out (estimate)`,
+    kept: (tokens: number) => `about ${count(tokens)} saved in this conversation (estimate)`,
     input: 'Input of all requests in this run',
     inputValue: (all: number, cached: number) => `${count(all)} tokens${cached ? `, ${count(cached)} of them cached` : ''}`,
     output: 'Output',
@@ -131,9 +131,9 @@ export const text = {
     contextOf: (tokens: number, all: number) => `about ${count(tokens)} of ${count(all)} tokens (estimate)`,
     share: (share: number) =>
       `about ${new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: share < 0.01 ? 1 : 0 }).format(share)} of the context`,
-    keptTitle: 'Kept out of the context',
-    keptValue: (size: string, tokens: number) =>
-      `${size} of tool results stayed in the sandbox: about ${count(tokens)} tokens (estimate, at 4 bytes per token) that direct tool calls would have put into the context`,
+    keptTitle: 'Saved in this conversation',
+    keptValue: (size: string, tokens: number, calls: number) =>
+      `${size} of the results of ${calls === 1 ? '1 tool call' : `${count(calls)} tool calls`} stayed in the sandbox: about ${count(tokens)} tokens (estimate, at 4 bytes per token) that direct tool calls would have put into the context`,
   },
 
   branch: {

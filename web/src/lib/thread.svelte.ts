@@ -54,8 +54,6 @@ export class Thread {
   ending = $state<{ kind: 'stopped' | 'failed' | 'incomplete'; message: string } | null>(null);
   /** Tokens of all requests of the last run. */
   usage = $state.raw<Usage | null>(null);
-  /** Bytes of results of tools that code got in the last run and did not print. */
-  bytesKept = $state(0);
   /** Why the conversation cannot be shown or continued. */
   problem = $state('');
   isMissing = $state(false);
@@ -74,8 +72,6 @@ export class Thread {
   #known: string | null = null;
   /** IDs of entries of the run that are not finished. */
   #open = new Set<string>();
-  /** Code that this page has seen running in the run. */
-  #watched = new Set<CodeEntry>();
   #isDiscarded = false;
 
   constructor() {
@@ -145,7 +141,6 @@ export class Thread {
     this.#close = null;
     this.run = null;
     this.#oldest = null;
-    this.#watched.clear();
     this.steering = [];
     this.ending = null;
     await this.#load(id);
@@ -271,7 +266,6 @@ export class Thread {
     this.isStopping = false;
     this.isConnected = true;
     this.#open.clear();
-    this.#watched.clear();
     const listener = {
       events: (events: RunEvent[]) => {
         for (const event of joined(events)) this.#take(event);
@@ -333,10 +327,8 @@ export class Thread {
         break;
       default: {
         const entry = this.#entry(event, 'code');
-        if (entry) {
-          this.#watched.add(entry);
-          takeCall(entry, event);
-        } else if (event.type === 'response.coracle.compacted') {
+        if (entry) takeCall(entry, event);
+        else if (event.type === 'response.coracle.compacted') {
           this.entries = [...this.entries, new NoteEntry(`note-${event.sequence_number}`, 'compacted')];
         }
       }
@@ -376,7 +368,6 @@ export class Thread {
       if ('progress' in entry && entry.progress === 'running') entry.progress = 'stopped';
     }
     this.usage = response.usage ?? null;
-    this.bytesKept = [...this.#watched].reduce((sum, entry) => sum + entry.bytesKept, 0);
     const message = response.coracle?.message ?? response.error?.message ?? '';
     const kinds = { cancelled: 'stopped', failed: 'failed', incomplete: 'incomplete' } as const;
     const kind = kinds[response.status as keyof typeof kinds];
