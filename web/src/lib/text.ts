@@ -1,6 +1,6 @@
 // Everything that the page says, in one place, so that it can be translated.
 
-import { count, duration } from './format';
+import { count, duration, percent } from './format';
 
 export const text = {
   product: 'Coracle',
@@ -129,8 +129,10 @@ export const text = {
     context: 'Context of the next request',
     contextValue: (tokens: number) => `about ${count(tokens)} tokens (estimate)`,
     contextOf: (tokens: number, all: number) => `about ${count(tokens)} of ${count(all)} tokens (estimate)`,
-    share: (share: number) =>
-      `about ${new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: share < 0.01 ? 1 : 0 }).format(share)} of the context`,
+    contextOfUsual: (tokens: number, all: number) =>
+      `about ${count(tokens)} of ${count(all)} tokens (estimate; the usual size of this model)`,
+    percent,
+    share: (share: number) => `about ${percent(share)} of the context`,
     keptTitle: 'Saved in this conversation',
     keptValue: (size: string, tokens: number, calls: number) =>
       `${size} of the results of ${calls === 1 ? '1 tool call' : `${count(calls)} tool calls`} stayed in the sandbox: about ${count(tokens)} tokens (estimate, at 4 bytes per token) that direct tool calls would have put into the context`,

@@ -54,6 +54,8 @@ export class Thread {
   ending = $state<{ kind: 'stopped' | 'failed' | 'incomplete'; message: string } | null>(null);
   /** Tokens of all requests of the last run. */
   usage = $state.raw<Usage | null>(null);
+  /** Estimated tokens of the context of the next request; `null` if they were not measured. */
+  context = $state<number | null>(null);
   /** Why the conversation cannot be shown or continued. */
   problem = $state('');
   isMissing = $state(false);
@@ -212,6 +214,18 @@ export class Thread {
   /** Sends the next message of the queue, if this tab is to do that. */
   #sendNext(): void {
     if (this.queue.isActive && this.queue.isSender) void this.next();
+  }
+
+  /** Estimates the context of the next request. */
+  async measure(): Promise<void> {
+    const conversation = this.id;
+    if (!conversation) return;
+    try {
+      this.context = (await post<{ input_tokens: number }>('/v1/responses/input_tokens', { conversation })).input_tokens;
+    } catch {
+      // It is not worth a message: the next run may have begun, or the conversation may be gone.
+      this.context = null;
+    }
   }
 
   /** Sends a message to the run that is under way. Returns whether it was accepted. */
