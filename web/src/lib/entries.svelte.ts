@@ -1,6 +1,7 @@
 // What a conversation shows, one entry for each item. Only the fields that change while a run goes on are reactive.
 
 import type { Artifact } from './artifacts';
+import type { Sandbox } from './executions';
 import { guessed } from './highlight';
 import { Markdown } from './markdown.svelte';
 import type { Message } from './message';
@@ -65,6 +66,8 @@ export class CodeEntry {
   questions = $state.raw<Question[]>([]);
   artifacts = $state.raw<Artifact[]>([]);
   waiting = $state.raw<string[]>([]);
+  /** The sandbox, while the code runs in it. */
+  sandbox = $state.raw<Sandbox | null>(null);
   /** Path of the whole output for code, if the model got only a part of it. */
   outputFile = $state('');
   /** ID of the execution, once it has ended. */

@@ -15,19 +15,19 @@ export type Call = {
   bytes_out: number;
 };
 
-/** The result of an execution; one that was interrupted may lack most of it. */
-export type Outcome = {
-  success?: boolean;
+/** The sandbox of an execution. */
+export type Sandbox = {
   session?: string | null;
   session_restarted?: boolean;
-  execution_time_ms?: number;
-  calls?: Call[];
   limits?: {
     requested: { wall_ms: number; memory_mb: number; processes: number; calls: number };
     enforced: { wall: string; memory: string; processes: string } | null;
     tier: string;
   };
 };
+
+/** The result of an execution; one that was interrupted may lack most of it. */
+export type Outcome = Sandbox & { success?: boolean; execution_time_ms?: number; calls?: Call[] };
 
 /** The result of the execution that an entry shows; `null` if the server does not have it. */
 export async function findOutcome({ execution }: CodeEntry): Promise<Outcome | null> {

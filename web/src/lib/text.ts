@@ -116,6 +116,8 @@ export const text = {
     copyAnswer: 'Copy answer',
     retry: 'Another answer, in a branch',
     image: 'Image in the message',
+    table: 'Table',
+    formula: 'Formula',
   },
 
   tokens: {

@@ -4,7 +4,7 @@ import { changed as artifactsChanged, fromEvent } from './artifacts';
 import { type Relatives, relatives } from './branches';
 import { ApiError, get, messageOf, part, post } from './api';
 import { CodeEntry, type Entry, NoteEntry, UserEntry } from './entries.svelte';
-import type { Call } from './executions';
+import type { Call, Sandbox } from './executions';
 import * as history from './history';
 import { type Item, taken } from './items';
 import { type Message, contentOf, isSame, steeringOf } from './message';
@@ -416,6 +416,9 @@ function takeCall(entry: CodeEntry, event: RunEvent): void {
   switch (event.type) {
     case 'response.coracle.output.delta':
       if (entry.progress === 'running') entry.more(String(event.delta));
+      break;
+    case 'response.coracle.sandbox':
+      entry.sandbox = (event.sandbox as Sandbox | undefined) ?? null;
       break;
     case 'response.coracle.waiting':
       entry.waiting = (event.servers as string[] | undefined) ?? [];

@@ -407,6 +407,9 @@ impl Narrator {
                 data["delta"] = text.into();
                 self.extension("response.coracle.output.delta", data);
             }
+            CallUpdate::Sandbox(state) => {
+                self.extension("response.coracle.sandbox", with(place, json!({"sandbox": state})));
+            }
             CallUpdate::Waiting { servers } => {
                 self.extension("response.coracle.waiting", with(place, json!({"servers": servers})));
             }

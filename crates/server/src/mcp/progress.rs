@@ -110,7 +110,7 @@ fn message(event: &Event) -> Option<String> {
         Event::Waiting { servers } => format!("waiting for {} to start", servers.join(", ")),
         Event::CallBegan { server, tool, .. } => format!("calling {server}.{tool}"),
         Event::Asked { server, tool, .. } => format!("waiting for approval of {server}.{tool}"),
-        Event::Answered { .. } => return None,
+        Event::Sandbox(_) | Event::Answered { .. } => return None,
         Event::CallEnded { call, .. } => {
             let ToolCall { server, tool, code, ms, .. } = call;
             match code {
