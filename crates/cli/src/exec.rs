@@ -344,7 +344,14 @@ fn not_opened(file: &Path, error: &std::io::Error) -> anyhow::Error {
 
 /// Writes output as it arrives, on its own thread because the reader may be slow. Without output there is no thread.
 async fn stream(mut listener: mpsc::Receiver<Event>, is_streamed: bool) -> std::io::Result<()> {
-    let Some(first) = listener.recv().await else { return Ok(()) };
+    let first = loop {
+        match listener.recv().await {
+            None => return Ok(()),
+            // Every execution has a sandbox; a thread is needed only if there is something to write.
+            Some(Event::Sandbox(_)) => {}
+            Some(first) => break first,
+        }
+    };
     tokio::task::spawn_blocking(move || write_from(first, listener, is_streamed)).await?
 }
 
@@ -369,7 +376,11 @@ fn write_from(first: Event, mut listener: mpsc::Receiver<Event>, is_streamed: bo
             // The question has the terminal for itself.
             Event::Asked { .. } => spinner.stop(),
             // The result has calls and artifacts.
-            Event::CallBegan { .. } | Event::Answered { .. } | Event::CallEnded { .. } | Event::Artifact(_) => {}
+            Event::Sandbox(_)
+            | Event::CallBegan { .. }
+            | Event::Answered { .. }
+            | Event::CallEnded { .. }
+            | Event::Artifact(_) => {}
         }
         event = listener.blocking_recv();
     }

@@ -421,6 +421,10 @@ impl Executor {
         live.runs += 1;
         facts.enforced = Some(live.sandbox.enforced.clone());
         facts.tier.clone_from(&live.sandbox.tier);
+        let listener = Listener::new(request.events.clone(), facts.for_model.clone());
+        if listener.is_present() {
+            listener.tell_later(Event::Sandbox(Box::new(facts.sandbox(request))));
+        }
         // The wall clock starts when the code does.
         facts.clock.start(Duration::from_millis(request.limits.wall_ms));
         let context = Context { calls: self.calls(request, facts), clock: facts.clock.clone() };

@@ -10,20 +10,31 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The calls of one execution, in the order in which they ended.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Ledger {
     calls: Arc<Mutex<Vec<ToolCall>>>,
     last_number: Arc<AtomicU64>,
+    /// Begin of the execution.
+    began: Instant,
+}
+
+impl Default for Ledger {
+    /// An empty ledger of an execution that begins now.
+    fn default() -> Self {
+        Self { calls: Arc::default(), last_number: Arc::default(), began: Instant::now() }
+    }
 }
 
 impl Ledger {
     /// Begins a call, which is recorded when it ends or is dropped.
     pub(crate) fn begin(&self, number: u64, server: &str, tool: &str, bytes_in: u64) -> Line {
+        let begun = Instant::now();
         let call = ToolCall {
             server: shortened(server),
             tool: shortened(tool),
             ok: false,
             code: Some("cancelled".to_owned()),
+            began_ms: Some(begun.duration_since(self.began).as_millis() as u64),
             ms: 0,
             bytes_in,
             bytes_out: 0,
@@ -32,7 +43,7 @@ impl Ledger {
             planned: false,
         };
         let listener = Listener::default();
-        Line { ledger: self.clone(), number, begun: Instant::now(), call: Some(call), listener, audited: None }
+        Line { ledger: self.clone(), number, begun, call: Some(call), listener, audited: None }
     }
 
     /// Numbers new calls after those of an earlier attempt.
@@ -93,8 +104,9 @@ impl Line {
     pub(crate) async fn announce(&mut self, listener: &Listener, arguments: &Map<String, Value>) {
         let Some(call) = self.call.as_ref().filter(|_| listener.is_present()) else { return };
         let (server, tool) = (call.server.clone(), call.tool.clone());
+        let began_ms = call.began_ms.unwrap_or_default();
         let arguments = arguments_preview(arguments);
-        listener.tell(Event::CallBegan { number: self.number, server, tool, arguments }).await;
+        listener.tell(Event::CallBegan { number: self.number, server, tool, arguments, began_ms }).await;
         self.listener = listener.clone();
     }
 
@@ -136,7 +148,8 @@ impl Drop for Line {
     fn drop(&mut self) {
         let Some(mut call) = self.call.take() else { return };
         call.ms = self.begun.elapsed().as_millis() as u64;
-        let ToolCall { server, tool, ok, code, ms, bytes_in, bytes_out, start_ms, replayed, planned } = &call;
+        let ToolCall { server, tool, ok, code, began_ms: _, ms, bytes_in, bytes_out, start_ms, replayed, planned } =
+            &call;
         let code = code.as_deref().unwrap_or_default();
         tracing::info!(%server, %tool, ok, code, ms, bytes_in, bytes_out, start_ms, replayed, planned, "tool call");
         if let Some(audited) = &self.audited {

@@ -11,6 +11,7 @@
 //! that providers can cache it. This crate knows nothing of tools, sandboxes or users.
 
 mod chat_completions;
+mod context_windows;
 mod conversation;
 mod directory;
 mod discovery;
@@ -23,6 +24,7 @@ mod provider;
 mod responses;
 
 pub use chat_completions::{ChatCompletions, Dialect};
+pub use context_windows::usual_context;
 pub use conversation::{
     Call, CallResult, Effort, Item, ModelRequest, Native, Part, ResponseFormat, ToolChoice, ToolDefinition,
 };

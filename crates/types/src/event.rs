@@ -1,4 +1,4 @@
-use crate::{Artifact, ToolCall};
+use crate::{Artifact, ExecutionId, LimitsReport, SessionId, ToolCall};
 use serde::{Deserialize, Serialize};
 
 /// One of the two output streams of the code.
@@ -11,6 +11,19 @@ pub enum OutputStream {
     Stderr,
 }
 
+/// The sandbox in which code begins to run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SandboxState {
+    /// The execution.
+    pub execution_id: ExecutionId,
+    /// The session whose interpreter lives on, as in the result; absent if the sandbox is fresh and keeps no variables.
+    pub session: Option<SessionId>,
+    /// The interpreter of the session was started again: variables of earlier executions are gone.
+    pub session_restarted: bool,
+    /// The requested limits, how they are enforced, and the tier.
+    pub limits: LimitsReport,
+}
+
 /// An event during an execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -21,6 +34,8 @@ pub enum Event {
         /// The bytes.
         bytes: Vec<u8>,
     },
+    /// The code begins to run.
+    Sandbox(Box<SandboxState>),
     /// The execution waits for servers to start, and its clock is stopped.
     Waiting {
         /// The servers that are being started. Empty when the wait is over.
@@ -36,6 +51,8 @@ pub enum Event {
         tool: String,
         /// The arguments as JSON, rendered for people: one line, shortened, nothing hidden.
         arguments: String,
+        /// Time since the begin of the execution, in milliseconds.
+        began_ms: u64,
     },
     /// A person is asked whether a call may be made, and the clock of the execution is stopped.
     Asked {

@@ -83,6 +83,9 @@ pub struct ToolCall {
     pub ok: bool,
     /// The error code, if the call failed.
     pub code: Option<String>,
+    /// Time from the begin of the execution to that of the call, in milliseconds. Older records lack it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began_ms: Option<u64>,
     /// Duration in milliseconds.
     pub ms: u64,
     /// Size of the arguments in bytes.

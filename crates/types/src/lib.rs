@@ -19,7 +19,7 @@ mod text;
 mod tool;
 
 pub use error_code::ErrorCode;
-pub use event::{Event, OutputStream};
+pub use event::{Event, OutputStream, SandboxState};
 pub use execution::{Artifact, ArtifactUri, Execution, Failure, LimitsReport, Preview, ToolCall};
 pub use id::{ArtifactId, ConversationId, ExecutionId, IdError, ItemId, PlanId, RunId, ServerName, SessionId, UserId};
 pub use language::{Language, UnknownLanguage};

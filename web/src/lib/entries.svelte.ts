@@ -1,6 +1,7 @@
 // What a conversation shows, one entry for each item. Only the fields that change while a run goes on are reactive.
 
 import type { Artifact } from './artifacts';
+import type { Sandbox } from './executions';
 import { guessed } from './highlight';
 import { Markdown } from './markdown.svelte';
 import type { Message } from './message';
@@ -39,7 +40,11 @@ export type NestedCall = {
   tool: string;
   arguments: string;
   progress: Progress;
+  /** Time since the begin of the execution, in milliseconds. Older records lack it. */
+  began?: number | undefined;
   ms?: number;
+  /** Sizes of the arguments and of the result. */
+  bytesIn?: number;
   bytes?: number;
   code?: string;
 };
@@ -61,6 +66,8 @@ export class CodeEntry {
   questions = $state.raw<Question[]>([]);
   artifacts = $state.raw<Artifact[]>([]);
   waiting = $state.raw<string[]>([]);
+  /** The sandbox, while the code runs in it. */
+  sandbox = $state.raw<Sandbox | null>(null);
   /** Path of the whole output for code, if the model got only a part of it. */
   outputFile = $state('');
   /** ID of the execution, once it has ended. */
@@ -74,12 +81,6 @@ export class CodeEntry {
   ) {
     this.code = code;
     this.language = language ?? guessed(code);
-  }
-
-  /** Bytes of the results of calls that the model has not got, because the code did not print them. */
-  get bytesKept(): number {
-    const results = this.calls.reduce((sum, call) => sum + (call.progress === 'done' ? (call.bytes ?? 0) : 0), 0);
-    return Math.max(0, results - new TextEncoder().encode(this.output).length);
   }
 
   more(delta: string): void {

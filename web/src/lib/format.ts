@@ -4,6 +4,10 @@ const numbers = new Intl.NumberFormat();
 
 export const count = (value: number): string => numbers.format(value);
 
+/** A share between 0 and 1. */
+export const percent = (share: number): string =>
+  new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: share < 0.01 ? 1 : 0 }).format(share);
+
 export function size(bytes: number): string {
   if (bytes < 1000) return `${count(bytes)} B`;
   const units = ['kB', 'MB', 'GB', 'TB'];

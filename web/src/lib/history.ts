@@ -17,17 +17,43 @@ export function titleOf(message: string): string {
 
 const shownTitle = (one: Conversation): string => one.title ?? one.preview ?? '';
 
-/** The conversations, the most recent first. */
-export async function list(search: string): Promise<Summary[]> {
+/** Number of conversations that are loaded at once. */
+const PAGE = 100;
+
+export type List = { conversations: Summary[]; hasMore: boolean };
+
+/** Conversations, the most recent first: the first ones, or those after another one. */
+export async function list(search: string, after?: Summary): Promise<List> {
   const wanted = search.trim();
-  const query = new URLSearchParams({ limit: '100', ...(wanted ? { query: wanted } : {}) });
-  const { conversations } = await get<Conversations>(`/api/conversations?${query}`);
-  return conversations.map((one) => ({
+  const query = new URLSearchParams({
+    limit: String(PAGE),
+    ...(wanted ? { query: wanted } : {}),
+    ...(after ? { before: after.id } : {}),
+  });
+  const found = (await get<Conversations>(`/api/conversations?${query}`)).conversations;
+  const conversations = found.map((one) => ({
     id: one.id,
     title: shownTitle(one),
     changed: one.changed_at,
     isRunning: Boolean(one.running),
   }));
+  return { conversations, hasMore: found.length === PAGE };
+}
+
+/** A list after its first page was loaded again. What is older than that page stays as it was. */
+export function refreshed(before: List, first: List): List {
+  const oldest = first.conversations.at(-1);
+  if (!oldest || !first.hasMore) return first;
+  const known = new Set(first.conversations.map((one) => one.id));
+  const older = before.conversations.filter((one) => !known.has(one.id) && one.changed < oldest.changed);
+  return { conversations: [...first.conversations, ...older], hasMore: older.length > 0 ? before.hasMore : true };
+}
+
+/** A list with the page after it. A conversation that has changed meanwhile is at its beginning already. */
+export function extended(before: List, next: List): List {
+  const known = new Set(before.conversations.map((one) => one.id));
+  const more = next.conversations.filter((one) => !known.has(one.id));
+  return { conversations: [...before.conversations, ...more], hasMore: next.hasMore };
 }
 
 /** Starts a conversation. */

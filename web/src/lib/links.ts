@@ -12,20 +12,6 @@ export function safeLink(address: string): string | null {
   }
 }
 
-/** The view of a file of the sandbox that a model links to. */
-export function fileLink(address: string): string | null {
-  const found = /^(?:sandbox:|file:\/\/)?\/(mnt\/data|artifacts|workspace)\/([^?#]+)$/.exec(address);
-  if (!found?.[2]) return null;
-  let path = found[2];
-  try {
-    path = decodeURIComponent(path);
-  } catch {
-    // It may be a name with a percent sign.
-  }
-  if (path.split('/').some((name) => name === '' || name === '.' || name === '..')) return null;
-  return `#/files/${found[1] === 'workspace' ? 'workspace' : 'artifacts'}/${encodeURIComponent(path)}`;
-}
-
 const NAMED: Record<string, string> = {
   amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: '\u00a0', copy: '©', reg: '®', hellip: '…',
   ndash: '–', mdash: '—', lsquo: '‘', rsquo: '’', ldquo: '“', rdquo: '”', times: '×', rarr: '→', larr: '←',

@@ -1,10 +1,10 @@
 // Keys of model providers that belong to the user.
 
-import { call, get, part } from './api';
-import type { Providers } from './generated/api';
+import { call, get, part, post } from './api';
+import type { KeyTrial, Providers } from './generated/api';
 import { session } from './session.svelte';
 
-export type { Providers };
+export type { KeyTrial, Providers };
 
 export const list = (): Promise<Providers> => get<Providers>('/api/providers');
 
@@ -18,10 +18,6 @@ export async function removeKey(provider: string): Promise<void> {
   await session.loadModels();
 }
 
-/** Sets the first key. It is not kept if the provider lists no models with it. Returns whether it was kept. */
-export async function tryKey(provider: string, key: string): Promise<boolean> {
-  await setKey(provider, key);
-  if (session.models.some((model) => model.startsWith(`${provider}/`))) return true;
-  await removeKey(provider);
-  return false;
-}
+/** Asks the provider for its models with a key, which is not stored. */
+export const tryKey = (provider: string, key: string): Promise<KeyTrial> =>
+  post<KeyTrial>(`/api/providers/${part(provider)}/key/trial`, { key });

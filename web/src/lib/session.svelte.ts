@@ -6,12 +6,14 @@ import { preferences } from './preferences.svelte';
 
 export type { Me };
 
+type Model = { id: string; context_window?: number | null; context_window_estimated?: boolean };
+
 class Session {
   state = $state<'loading' | 'ready' | 'needs_link' | 'offline'>('loading');
   me = $state.raw<Me | null>(null);
   models = $state.raw<string[]>([]);
   /** Sizes of the contexts of models in tokens, as far as they are known. */
-  #windows = $state.raw<ReadonlyMap<string, number>>(new Map());
+  #windows = $state.raw<ReadonlyMap<string, { size: number; isEstimated: boolean }>>(new Map());
 
   async load(): Promise<void> {
     this.state = 'loading';
@@ -41,9 +43,13 @@ class Session {
   }
 
   async loadModels(): Promise<void> {
-    const { data } = await get<{ data: { id: string; context_window?: number | null }[] }>('/v1/models');
+    const { data } = await get<{ data: Model[] }>('/v1/models');
     this.models = data.map((model) => model.id);
-    this.#windows = new Map(data.flatMap(({ id, context_window: size }) => (size ? [[id, size] as const] : [])));
+    this.#windows = new Map(
+      data.flatMap(({ id, context_window: size, context_window_estimated: isEstimated = false }) =>
+        size ? [[id, { size, isEstimated }] as const] : [],
+      ),
+    );
   }
 
   /** The model for the next message: the chosen one, or the default of the server. */
@@ -53,7 +59,12 @@ class Session {
 
   /** Size of the context of that model in tokens; `null` if it is not known. */
   get contextWindow(): number | null {
-    return this.#windows.get(this.model) ?? null;
+    return this.#windows.get(this.model)?.size ?? null;
+  }
+
+  /** Whether that size is the usual one of the model, and not one that the settings name. */
+  get isWindowEstimated(): boolean {
+    return this.#windows.get(this.model)?.isEstimated ?? false;
   }
 }
 

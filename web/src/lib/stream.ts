@@ -12,6 +12,7 @@ const TYPES = [
   'response.output_item.done',
   'response.output_text.delta',
   'response.reasoning_summary_text.delta',
+  'response.coracle.sandbox',
   'response.coracle.output.delta',
   'response.coracle.call.began',
   'response.coracle.call.ended',

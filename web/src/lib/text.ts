@@ -1,6 +1,6 @@
 // Everything that the page says, in one place, so that it can be translated.
 
-import { count, duration } from './format';
+import { count, duration, percent } from './format';
 
 export const text = {
   product: 'Coracle',
@@ -25,6 +25,7 @@ export const text = {
     search: 'Search conversations',
     none: 'Your conversations appear here.',
     noneFound: 'No conversation matches.',
+    more: 'Show older conversations',
     rename: 'Rename',
     fork: 'Fork',
     forkTitle: 'Continue in a copy of this conversation',
@@ -115,11 +116,13 @@ export const text = {
     copyAnswer: 'Copy answer',
     retry: 'Another answer, in a branch',
     image: 'Image in the message',
+    table: 'Table',
+    formula: 'Formula',
   },
 
   tokens: {
     usage: (input: number, output: number) => `${count(input)} tokens in, ${count(output)} out`,
-    kept: (tokens: number) => `about ${count(tokens)} kept out (estimate)`,
+    kept: (tokens: number) => `about ${count(tokens)} saved in this conversation (estimate)`,
     input: 'Input of all requests in this run',
     inputValue: (all: number, cached: number) => `${count(all)} tokens${cached ? `, ${count(cached)} of them cached` : ''}`,
     output: 'Output',
@@ -128,11 +131,13 @@ export const text = {
     context: 'Context of the next request',
     contextValue: (tokens: number) => `about ${count(tokens)} tokens (estimate)`,
     contextOf: (tokens: number, all: number) => `about ${count(tokens)} of ${count(all)} tokens (estimate)`,
-    share: (share: number) =>
-      `about ${new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: share < 0.01 ? 1 : 0 }).format(share)} of the context`,
-    keptTitle: 'Kept out of the context',
-    keptValue: (size: string, tokens: number) =>
-      `${size} of tool results stayed in the sandbox: about ${count(tokens)} tokens (estimate, at 4 bytes per token) that direct tool calls would have put into the context`,
+    contextOfUsual: (tokens: number, all: number) =>
+      `about ${count(tokens)} of ${count(all)} tokens (estimate; the usual size of this model)`,
+    percent,
+    share: (share: number) => `about ${percent(share)} of the context`,
+    keptTitle: 'Saved in this conversation',
+    keptValue: (size: string, tokens: number, calls: number) =>
+      `${size} of the results of ${calls === 1 ? '1 tool call' : `${count(calls)} tool calls`} stayed in the sandbox: about ${count(tokens)} tokens (estimate, at 4 bytes per token) that direct tool calls would have put into the context`,
   },
 
   branch: {
@@ -174,6 +179,11 @@ export const text = {
     runningCall: 'running',
     waitingCall: 'waiting for your approval',
     took: (ms: number) => duration(ms),
+    began: 'began after',
+    beganTitle: 'Time since the begin of the execution',
+    at: (ms: number) => `+${duration(ms)}`,
+    sizes: (sent: string, received: string) => `${sent} sent, ${received} received`,
+    sizesTitle: 'Size of the arguments, and of the result',
     files: 'Files',
     open: (name: string) => `Open ${name}`,
     show: (name: string) => `Show ${name}`,
@@ -223,14 +233,16 @@ export const text = {
     plain: ['Which prime numbers are below 100? Compute them.', 'What can the code in the sandbox reach?'],
     noModel: 'No model is configured',
     noModelText: 'The agent needs a language model.',
+    noModelUser: 'Ask an administrator of this server to set one up. Files, tools, skills and sessions work without it.',
+    openTools: 'Look at the tools',
     key: 'Enter a key',
     provider: 'Provider',
     apiKey: 'API key',
     useKey: 'Use this key',
     tryingKey: 'Trying…',
     keyNote: 'The key is stored encrypted on this server, and sent to the provider only.',
-    keyRefused: (provider: string) =>
-      `${provider} lists no models with this key, so it was not stored. Check the key, and whether this machine can reach the provider.`,
+    keyRefused: (provider: string, reason: string) =>
+      `${provider} lists no models with this key, so it was not stored. Check the key, and whether this machine can reach the provider.${reason ? ` The reason: ${reason}.` : ''}`,
     otherWays: 'Or stop the server and start it again',
     noModelWays: [
       ['With the key of a provider and a model', 'ANTHROPIC_API_KEY=… DEFAULT_MODEL=anthropic/claude-sonnet-5 coracle up'],

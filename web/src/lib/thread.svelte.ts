@@ -1,9 +1,10 @@
 // One conversation: its items, and the run that works in it.
 
-import { fromEvent } from './artifacts';
+import { changed as artifactsChanged, fromEvent } from './artifacts';
 import { type Relatives, relatives } from './branches';
 import { ApiError, get, messageOf, part, post } from './api';
 import { CodeEntry, type Entry, NoteEntry, UserEntry } from './entries.svelte';
+import type { Call, Sandbox } from './executions';
 import * as history from './history';
 import { type Item, taken } from './items';
 import { type Message, contentOf, isSame, steeringOf } from './message';
@@ -53,8 +54,8 @@ export class Thread {
   ending = $state<{ kind: 'stopped' | 'failed' | 'incomplete'; message: string } | null>(null);
   /** Tokens of all requests of the last run. */
   usage = $state.raw<Usage | null>(null);
-  /** Bytes of results of tools that code got in the last run and did not print. */
-  bytesKept = $state(0);
+  /** Estimated tokens of the context of the next request; `null` if they were not measured. */
+  context = $state<number | null>(null);
   /** Why the conversation cannot be shown or continued. */
   problem = $state('');
   isMissing = $state(false);
@@ -73,8 +74,6 @@ export class Thread {
   #known: string | null = null;
   /** IDs of entries of the run that are not finished. */
   #open = new Set<string>();
-  /** Code that this page has seen running in the run. */
-  #watched = new Set<CodeEntry>();
   #isDiscarded = false;
 
   constructor() {
@@ -144,7 +143,6 @@ export class Thread {
     this.#close = null;
     this.run = null;
     this.#oldest = null;
-    this.#watched.clear();
     this.steering = [];
     this.ending = null;
     await this.#load(id);
@@ -218,6 +216,18 @@ export class Thread {
     if (this.queue.isActive && this.queue.isSender) void this.next();
   }
 
+  /** Estimates the context of the next request. */
+  async measure(): Promise<void> {
+    const conversation = this.id;
+    if (!conversation) return;
+    try {
+      this.context = (await post<{ input_tokens: number }>('/v1/responses/input_tokens', { conversation })).input_tokens;
+    } catch {
+      // It is not worth a message: the next run may have begun, or the conversation may be gone.
+      this.context = null;
+    }
+  }
+
   /** Sends a message to the run that is under way. Returns whether it was accepted. */
   async steer(message: Message): Promise<boolean> {
     if (!this.run || !this.id) return false;
@@ -270,7 +280,6 @@ export class Thread {
     this.isStopping = false;
     this.isConnected = true;
     this.#open.clear();
-    this.#watched.clear();
     const listener = {
       events: (events: RunEvent[]) => {
         for (const event of joined(events)) this.#take(event);
@@ -332,10 +341,8 @@ export class Thread {
         break;
       default: {
         const entry = this.#entry(event, 'code');
-        if (entry) {
-          this.#watched.add(entry);
-          takeCall(entry, event);
-        } else if (event.type === 'response.coracle.compacted') {
+        if (entry) takeCall(entry, event);
+        else if (event.type === 'response.coracle.compacted') {
           this.entries = [...this.entries, new NoteEntry(`note-${event.sequence_number}`, 'compacted')];
         }
       }
@@ -375,7 +382,6 @@ export class Thread {
       if ('progress' in entry && entry.progress === 'running') entry.progress = 'stopped';
     }
     this.usage = response.usage ?? null;
-    this.bytesKept = [...this.#watched].reduce((sum, entry) => sum + entry.bytesKept, 0);
     const message = response.coracle?.message ?? response.error?.message ?? '';
     const kinds = { cancelled: 'stopped', failed: 'failed', incomplete: 'incomplete' } as const;
     const kind = kinds[response.status as keyof typeof kinds];
@@ -411,6 +417,9 @@ function takeCall(entry: CodeEntry, event: RunEvent): void {
     case 'response.coracle.output.delta':
       if (entry.progress === 'running') entry.more(String(event.delta));
       break;
+    case 'response.coracle.sandbox':
+      entry.sandbox = (event.sandbox as Sandbox | undefined) ?? null;
+      break;
     case 'response.coracle.waiting':
       entry.waiting = (event.servers as string[] | undefined) ?? [];
       break;
@@ -421,13 +430,15 @@ function takeCall(entry: CodeEntry, event: RunEvent): void {
         tool: String(event.tool),
         arguments: String(event.arguments),
         progress: 'running',
+        began: typeof event.began_ms === 'number' ? event.began_ms : undefined,
       });
       break;
     case 'response.coracle.call.ended': {
-      const call = (event.call ?? {}) as { ok?: boolean; ms?: number; bytes_out?: number; code?: string | null };
+      const call = (event.call ?? {}) as Partial<Call>;
       entry.ended(number, {
         progress: call.ok ? 'done' : 'failed',
         ms: call.ms ?? 0,
+        bytesIn: call.bytes_in ?? 0,
         bytes: call.bytes_out ?? 0,
         code: call.code ?? '',
       });
@@ -446,6 +457,7 @@ function takeCall(entry: CodeEntry, event: RunEvent): void {
       entry.answered(String(event.approval_id), Boolean(event.allowed));
       break;
     case 'response.coracle.artifact': {
+      artifactsChanged();
       const artifact = fromEvent(event.artifact);
       if (artifact) entry.artifacts = [...entry.artifacts.filter((one) => one.name !== artifact.name), artifact];
       break;

@@ -75,7 +75,7 @@ impl Progress {
             }
             // The question has the terminal for itself.
             CallUpdate::Asked { .. } => self.spinner.stop(),
-            CallUpdate::Answered { .. } => {}
+            CallUpdate::Sandbox(_) | CallUpdate::Answered { .. } => {}
             CallUpdate::Artifact(Artifact { path, mime, bytes, .. }) => {
                 self.work(&format!("  {} ({}, {bytes} bytes)\n", plain(&path, MAX_SHOWN), plain(&mime, MAX_SHOWN)));
             }

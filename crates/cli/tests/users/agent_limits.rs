@@ -169,3 +169,33 @@ fn personal_keys_need_the_operators_permission() {
     assert_eq!(site.client("ann").post("/v1/chat/completions", &asked("x")).status, 200);
     assert_eq!(credential(&model), "");
 }
+
+#[test]
+fn a_key_is_tried_without_being_stored() {
+    let library = Library::single([vec![Step::text("Hello.")]]);
+    let library =
+        Library { key: Some("right".to_owned()), models: vec!["one".to_owned(), "two".to_owned()], ..library };
+    let model = Playing::new(library);
+    let settings = model.settings("chat") + "  personal_keys: true\n";
+    let site = Site::with_settings(As::current(), &["ann"], &settings);
+    let ann = site.client("ann");
+    let trial = |client: &Client, provider: &str, key: &str| {
+        let answer = client.post(&format!("/api/providers/{provider}/key/trial"), &json!({ "key": key }));
+        (answer.status, answer.json())
+    };
+    let (status, refused) = trial(&ann, "lab", "wrong");
+    assert_eq!((status, &refused["accepted"], &refused["models"]), (200, &json!(false), &json!(0)), "{refused}");
+    let reason = refused["reason"].as_str().unwrap();
+    assert!(reason.contains("401") && !reason.contains("wrong"), "{refused}");
+    assert_eq!(trial(&ann, "lab", "right"), (200, json!({"accepted": true, "models": 2})), "the control");
+    let lab = |client: &Client| {
+        let list = client.get("/api/providers").json();
+        list["providers"].as_array().unwrap().iter().find(|one| one["name"] == "lab").unwrap()["personal_key"].clone()
+    };
+    assert_eq!(lab(&ann), json!(false), "a key that was tried is stored");
+    assert_eq!((trial(&ann, "nothing", "x").0, trial(&ann, "lab", " ").0), (404, 400));
+
+    let fixed = Site::with_settings(As::current(), &["bob"], &model.settings("chat"));
+    let (status, refused) = trial(&fixed.client("bob"), "lab", "right");
+    assert_eq!((status, &refused["code"]), (403, &json!("personal_keys_disabled")));
+}

@@ -232,6 +232,7 @@ fn conversations_of_others_cannot_be_reached() {
             ("GET", format!("/api/conversations/{id}"), json!({})),
             ("GET", format!("/api/conversations/{id}/items"), json!({})),
             ("GET", format!("/api/conversations/{id}/runs"), json!({})),
+            ("GET", format!("/api/conversations/{id}/savings"), json!({})),
             ("GET", format!("/api/conversations/{id}/export?format=json"), json!({})),
             ("GET", format!("/api/conversations/{id}/export?format=ipynb"), json!({})),
             ("POST", format!("/api/conversations/{id}/fork"), json!({})),

@@ -14,7 +14,7 @@ use crate::toolbox::Inventory;
 use crate::tools::Known;
 use crate::verdict::Ending;
 use coracle_store::{ExecutionRecord, SessionRecord, TaskState};
-use coracle_types::{Artifact, Enforced, ErrorCode, Execution, ExecutionId, Failure, LimitsReport, SessionId};
+use coracle_types::{Artifact, Enforced, ErrorCode, Execution, ExecutionId, Failure, LimitsReport, SandboxState, SessionId};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -125,6 +125,26 @@ impl Facts {
         self.tools.modules.clone().or_else(known)
     }
 
+    /// The name of the session, as clients see it.
+    fn session_name(&self, request: &Request) -> Option<SessionId> {
+        let name = self.session.as_ref().and_then(|session| SessionId::new(shown_name(session)).ok());
+        name.or_else(|| request.session.clone())
+    }
+
+    fn limits(&self, request: &Request) -> LimitsReport {
+        LimitsReport { requested: request.limits.clone(), enforced: self.enforced.clone(), tier: self.tier.clone() }
+    }
+
+    /// The sandbox in which the code is about to run.
+    pub(super) fn sandbox(&self, request: &Request) -> SandboxState {
+        SandboxState {
+            execution_id: self.id.clone(),
+            session: self.session_name(request),
+            session_restarted: self.restarted,
+            limits: self.limits(request),
+        }
+    }
+
     /// The program, as it is kept for further attempts.
     pub(super) fn program(&self, request: &Request) -> Program {
         Program {
@@ -170,10 +190,10 @@ pub(super) fn assemble(
     if let (Some(failure), Some(inventory)) = (&mut failure, &facts.tools.inventory) {
         explain_missing(failure, &request.code, inventory);
     }
-    let name = facts.session.as_ref().and_then(|session| SessionId::new(shown_name(session)).ok());
+    let (session, limits) = (facts.session_name(request), facts.limits(request));
     Execution {
         execution_id: facts.id,
-        session: name.or_else(|| request.session.clone()),
+        session,
         session_id: facts.session.map(|session| session.id),
         session_restarted: facts.restarted,
         language: request.language,
@@ -190,7 +210,7 @@ pub(super) fn assemble(
         artifacts: facts.artifacts,
         warnings: facts.warnings,
         plan: None,
-        limits: LimitsReport { requested: request.limits.clone(), enforced: facts.enforced, tier: facts.tier },
+        limits,
         failure,
     }
 }

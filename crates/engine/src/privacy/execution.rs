@@ -64,7 +64,8 @@ impl ForModel {
         match &mut event {
             // Output is searched as a whole, when the code has ended.
             Event::Output { .. } => return None,
-            Event::Waiting { .. } | Event::Answered { .. } => {}
+            // The session is named as in the result, which keeps it, too.
+            Event::Sandbox(_) | Event::Waiting { .. } | Event::Answered { .. } => {}
             Event::CallBegan { server, tool, arguments, .. } => {
                 items.extend([server, tool, arguments].map(Item::Text));
             }

@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 /// The events without those of output.
 fn short(events: &[Event]) -> Vec<String> {
     let text = |event: &Event| match event {
-        Event::Output { .. } | Event::Waiting { .. } => None,
-        Event::CallBegan { number, server, tool, arguments } => {
+        Event::Output { .. } | Event::Sandbox(_) | Event::Waiting { .. } => None,
+        Event::CallBegan { number, server, tool, arguments, .. } => {
             Some(format!("{number} began {server}.{tool} {arguments}"))
         }
         Event::Asked { number, server, tool, why, .. } => Some(format!("{number} asked {server}.{tool}: {why}")),

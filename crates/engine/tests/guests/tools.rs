@@ -100,6 +100,8 @@ async fn a_tool_call_is_answered_and_recorded() {
         (arguments.len() as u64, r#"{"media":[],"value":"hello"}"#.len() as u64)
     );
     assert_eq!((outcome.execution.calls.len(), outcome.reached), (1, 1));
+    let end = Duration::from_millis(call.began_ms.unwrap() + call.ms).as_secs_f64();
+    assert!(end * 1_000.0 <= outcome.execution.execution_time_ms, "{:?}", outcome.execution);
 }
 
 #[tokio::test]

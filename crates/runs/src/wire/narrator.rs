@@ -407,11 +407,16 @@ impl Narrator {
                 data["delta"] = text.into();
                 self.extension("response.coracle.output.delta", data);
             }
+            CallUpdate::Sandbox(state) => {
+                self.extension("response.coracle.sandbox", with(place, json!({"sandbox": state})));
+            }
             CallUpdate::Waiting { servers } => {
                 self.extension("response.coracle.waiting", with(place, json!({"servers": servers})));
             }
-            CallUpdate::CallBegan { number, server, tool, arguments } => {
-                let call = json!({"number": number, "server": server, "tool": tool, "arguments": arguments});
+            CallUpdate::CallBegan { number, server, tool, arguments, began_ms } => {
+                let call = json!({
+                    "number": number, "server": server, "tool": tool, "arguments": arguments, "began_ms": began_ms,
+                });
                 self.extension("response.coracle.call.began", with(place, call));
             }
             CallUpdate::CallEnded { number, call } => {

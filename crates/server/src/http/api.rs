@@ -10,6 +10,7 @@ mod executions;
 mod plans;
 mod policy;
 mod providers;
+mod savings;
 mod server_changes;
 mod server_sign_ins;
 mod servers;
@@ -80,6 +81,7 @@ fn personal_routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .merge(approvals::routes())
         .merge(conversations::routes())
+        .merge(savings::routes())
         .merge(decisions::routes())
         .merge(sources::routes())
         .merge(plans::routes())

@@ -110,7 +110,7 @@ fn message(event: &Event) -> Option<String> {
         Event::Waiting { servers } => format!("waiting for {} to start", servers.join(", ")),
         Event::CallBegan { server, tool, .. } => format!("calling {server}.{tool}"),
         Event::Asked { server, tool, .. } => format!("waiting for approval of {server}.{tool}"),
-        Event::Answered { .. } => return None,
+        Event::Sandbox(_) | Event::Answered { .. } => return None,
         Event::CallEnded { call, .. } => {
             let ToolCall { server, tool, code, ms, .. } = call;
             match code {
@@ -166,7 +166,7 @@ mod tests {
     fn calls_are_reported_on_one_short_line() {
         let began = |tool: &str| {
             let (server, arguments) = ("git".to_owned(), "{}".to_owned());
-            message(&Event::CallBegan { number: 1, server, tool: tool.to_owned(), arguments })
+            message(&Event::CallBegan { number: 1, server, tool: tool.to_owned(), arguments, began_ms: 0 })
         };
         assert_eq!(began("log").unwrap(), "calling git.log");
         assert_eq!(began("l\u{1b}[2Ko\ng").unwrap(), "calling git.l[2Kog");
@@ -178,6 +178,7 @@ mod tests {
                 tool,
                 ok: code.is_none(),
                 code,
+                began_ms: Some(3),
                 ms: 12,
                 bytes_in: 2,
                 bytes_out: 3,

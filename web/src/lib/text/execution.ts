@@ -1,8 +1,11 @@
 // What the card of an execution says about its sandbox.
 
+import type { Sandbox } from '../executions';
 import { count, duration, size } from '../format';
 
 const MEGABYTE = 1_000_000;
+/** Ways in which a limit may not be enforced. */
+const NONE = 'none';
 
 export const execution = {
   details: 'Sandbox',
@@ -14,6 +17,21 @@ export const execution = {
     native: 'Native sandbox with all layers',
     'native-partial': 'Native sandbox; this system does not support all layers',
   } as Record<string, string>,
+  /** One line about the sandbox of code that runs. */
+  running: ({ session, session_restarted: restarted, limits }: Sandbox): string => {
+    const { tiers, fresh, live, restarted: again } = execution;
+    const state = session ? live(session) : fresh;
+    const parts = [...(limits ? [tiers[limits.tier] ?? limits.tier] : []), ...(restarted ? [state, again] : [state])];
+    if (limits) {
+      const { wall_ms: time, memory_mb: memory, processes } = limits.requested;
+      const unlimited = (mechanism: string | undefined): string => (mechanism === NONE ? ' (not enforced)' : '');
+      parts.push(
+        `at most ${duration(time)}${unlimited(limits.enforced?.wall)}, ${size(memory * MEGABYTE)}${unlimited(limits.enforced?.memory)}, ` +
+          `${count(processes)} processes${unlimited(limits.enforced?.processes)}`,
+      );
+    }
+    return parts.map((part) => part.replace(/\.$/, '')).join(' · ');
+  },
   state: 'State',
   fresh: 'Fresh sandbox: variables are not kept',
   live: (name: string) => `Live session ${name}: variables are kept`,

@@ -19,6 +19,7 @@ export const files = {
   back: 'Back to the list',
   list: 'List of files',
   panel: 'File',
+  notFound: (path: string) => `There is no file ${path}, neither among the artifacts nor in the workspace. Ask the agent to write it to /artifacts.`,
   missing: 'This file does not exist any more.',
   upload: 'Upload',
   uploadHere: 'Upload to this folder',

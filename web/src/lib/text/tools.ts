@@ -3,6 +3,7 @@
 import { count, duration } from '../format';
 
 export const tools = {
+  aboutTool: 'Description of the tool',
   title: 'Tools',
   lead: 'Code in the sandbox calls the tools of these MCP servers. Every call is checked against the policy.',
   kinds: 'Kinds of tools',

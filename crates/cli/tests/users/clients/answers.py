@@ -27,7 +27,7 @@ EXTENSIONS = {
     "ResponseCodeInterpreterToolCall": {"execution_id", "output_file"},
     "ResponseFunctionShellToolCall": {"execution_id"},
     "ResponseFunctionShellToolCallOutput": {"execution_id", "output_file"},
-    "Model": {"context_window"},
+    "Model": {"context_window", "context_window_estimated"},
     # Earlier versions of the types require it.
     "ResponseFunctionCallArgumentsDoneEvent": {"name"},
     "ChoiceDelta": {"reasoning_content"},

@@ -13,6 +13,8 @@ await ask(page, '[script:echo] hello');
 await ended(page);
 const first = await share();
 assert.ok(first > 0 && first < 100, String(first));
+const gauge = page.getByRole('meter', { name: 'Context of the next request' });
+assert.match(await gauge.getAttribute('aria-valuetext'), /^about [\d,]+ of 40,000 tokens \(estimate\)$/);
 await summary.press('Enter');
 await page.getByText(/^about [\d,]+ of 40,000 tokens \(estimate\)$/).waitFor();
 await checked(page, 'context');

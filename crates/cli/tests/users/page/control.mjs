@@ -1,6 +1,6 @@
 // What the user controls: stopping a run, and approving calls.
 
-import { ask, assert, base, ended, finish, signedIn, watched } from './browser.mjs';
+import { ask, assert, base, checked, ended, finish, signedIn, watched } from './browser.mjs';
 
 const { context, page } = await signedIn();
 
@@ -8,6 +8,8 @@ const { context, page } = await signedIn();
 await ask(page, 'Run for ever');
 const running = page.getByRole('article', { name: 'Python: Running' });
 await running.getByText('tick 3').waitFor();
+// While it runs, the card says what it runs in.
+await running.getByText(/^Native sandbox.* · Fresh sandbox.* · at most 10 min 0 s.*, .* processes/).waitFor();
 await page.getByRole('button', { name: 'Stop' }).click();
 await page.getByRole('button', { name: 'Try again' }).waitFor();
 await page.getByRole('article', { name: /^Python: (Stopped|Failed)$/ }).waitFor();
@@ -55,4 +57,24 @@ await ask(page, 'Cancel order 1008');
 await page.getByRole('region', { name: 'Allow shop · cancel_order?' }).getByRole('button', { name: 'Refuse' }).click();
 await ended(page);
 await page.getByText('refused:').first().waitFor();
+
+// Two questions about one tool can be told apart by their names.
+const run = (order) => page.evaluate(async (id) => {
+  const code = `from servers.shop import cancel_order\ncancel_order(id=${id})`;
+  const headers = { 'content-type': 'application/json', 'x-coracle-csrf': '1' };
+  const answer = await fetch('/api/executions?approvals=wait', { method: 'POST', headers, body: JSON.stringify({ code, timeout_seconds: 600 }) });
+  return answer.json();
+}, order);
+const runs = [run(1009), run(1010)];
+await page.waitForFunction(() => fetch('/api/approvals?state=open').then((answer) => answer.json()).then(({ approvals }) => approvals.length === 2));
+await page.goto(`${base}/#/activity/approvals`);
+const regions = page.getByRole('main').getByRole('region', { name: 'Allow shop · cancel_order?' });
+await regions.nth(1).waitFor();
+const names = await regions.evaluateAll((all) => all.map((one) => one.getAttribute('aria-label')));
+assert.deepEqual(names.toSorted(), ['Allow shop · cancel_order?', 'Allow shop · cancel_order? (2)']);
+await checked(page, 'two-questions');
+await regions.first().getByRole('button', { name: 'Refuse' }).click();
+await regions.nth(1).waitFor({ state: 'detached' });
+await regions.first().getByRole('button', { name: 'Refuse' }).click();
+for (const outcome of await Promise.all(runs)) assert.equal(outcome.success, false, JSON.stringify(outcome));
 await finish();

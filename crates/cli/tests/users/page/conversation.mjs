@@ -58,7 +58,7 @@ await page.getByRole('article', { name: 'Python: Finished' }).waitFor();
 await ended(page);
 await card.getByText('shop.list_orders').first().waitFor();
 await card.getByText('1 tool call').waitFor();
-assert.match(await card.getByRole('list', { name: 'Tool calls of this code' }).innerText(), /\d ms\s+1\.9 kB/);
+assert.match(await card.getByRole('list', { name: 'Tool calls of this code' }).innerText(), /\d ms\s+\d+ B → 1\.9 kB[^]*began after\s+\+\d/);
 assert.equal(await card.getByText('line 1\n').count(), 0);
 await card.getByRole('button', { name: 'Show all 40 lines' }).click();
 assert.match(await card.innerText(), /line 0\nline 1\n/);

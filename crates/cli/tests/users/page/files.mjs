@@ -190,6 +190,31 @@ await panel.getByRole('heading', { name: 'Second' }).waitFor();
 await page.goBack();
 await answer.getByRole('link', { name: 'two' }).click();
 await panel.getByText('replaced').waitFor();
+
+// Models also invent paths, and name files alone. Those are looked for among the artifacts and in the workspace.
+await runCode(page, `
+import struct, zlib
+def chunk(kind, data):
+    return struct.pack('>I', len(data)) + kind + data + struct.pack('>I', zlib.crc32(kind + data))
+rows = b''.join(b'\\0' + bytes([200, 30, 30] * 8) for _ in range(8))
+png = b'\\x89PNG\\r\\n\\x1a\\n' + chunk(b'IHDR', struct.pack('>IIBBBBB', 8, 8, 8, 2, 0, 0, 0)) + chunk(b'IDAT', zlib.compress(rows)) + chunk(b'IEND', b'')
+open('/artifacts/plot.png', 'wb').write(png)
+`);
+await page.goto(`${base}/#/`);
+await ask(page, '[script:echo] [four](sandbox:/mnt/data/report.md) [five](a.txt) [six](sandbox:/nowhere.csv) [seven](words) ![red](plot.png) ![none](sandbox:/none.png)');
+await ended(page);
+assert.deepEqual(await answer.getByRole('link').allTextContents(), ['four', 'five', 'six', '', 'none']);
+await answer.getByRole('img', { name: 'red' }).evaluate((image) => image.decode());
+await answer.getByRole('link', { name: 'four' }).click();
+await panel.getByRole('heading', { name: 'Second' }).waitFor();
+assert.match(page.url(), /files\/artifacts\/report\.md/);
+await page.goBack();
+await answer.getByRole('link', { name: 'five' }).click();
+await panel.getByText('replaced').waitFor();
+await page.goBack();
+await answer.getByRole('link', { name: 'six' }).click();
+await page.getByText('There is no file nowhere.csv').waitFor();
+await checked(page, 'file-not-found');
 await page.goto(`${base}/#/files/workspace/gone.txt`);
 await panel.getByText('This file does not exist any more.').waitFor();
 await finish(/409 \(Conflict\)|412 \(Precondition Failed\)/, /^Applying inline style violates/);

@@ -66,7 +66,8 @@ for (const [index, name] of ['list_orders', 'list_orders', 'cancel_order', 'list
   const calls = one.getByRole('list', { name: 'Tool calls of this code' });
   await calls.getByText(`shop.${name}`).waitFor();
   assert.equal(await calls.getByRole('listitem').count(), 1);
-  assert.match(await calls.innerText(), name === 'cancel_order' ? /failed: / : /\d m?s\s+1\.9 kB/);
+  assert.match(await calls.innerText(), name === 'cancel_order' ? /failed: / : /\d m?s\s+\d+ B → 1\.9 kB/);
+  assert.match(await calls.innerText(), /began after\s+\+\d/);
   await one.getByText(/^Native sandbox/).waitFor();
   await one.getByText('Fresh sandbox: variables are not kept').waitFor();
   await one.getByText(/ of at most 10 min 0 s$/).waitFor();

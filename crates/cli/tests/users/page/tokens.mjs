@@ -16,19 +16,26 @@ await ask(page, 'Count the orders');
 await page.locator('.answer', { hasText: 'Counted.' }).waitFor();
 await ended(page);
 const summary = page.locator('summary', { hasText: 'tokens in' });
-assert.match(await summary.innerText(), /tokens in, [\d,]+ out · about [\d,]+ kept out \(estimate\)$/);
+await summary.getByText(/saved in this conversation/).waitFor();
+assert.match(await summary.innerText(), /tokens in, [\d,]+ out · about [\d,]+ saved in this conversation \(estimate\)/);
 await summary.press('Enter');
 await value('Context of the next request').waitFor();
 const context = await value('Context of the next request').innerText();
 assert.match(context, /^about [\d,]+ tokens \(estimate\)$/);
 assert.ok(number(context) > 100);
-const kept = await value('Kept out of the context').innerText();
-assert.match(kept, /^1\.9 kB of tool results stayed in the sandbox: about [\d,]+ tokens \(estimate/);
-assert.ok(Math.abs(number(kept) - 475) < 25, kept);
+const kept = await value('Saved in this conversation').innerText();
+assert.match(kept, /^1\.\d kB of the results of 1 tool call stayed in the sandbox: about [\d,]+ tokens \(estimate/);
+assert.ok(Math.abs(number(kept) - 450) < 60, kept);
 await checked(page, 'tokens');
 
-// The page does not guess what it has not seen.
+// The server knows it, so it is there after a reload, and for the whole conversation.
 await page.reload();
 await ended(page);
-assert.equal(await page.getByText('kept out').count(), 0);
+await summary.getByText(/saved in this conversation/).waitFor();
+await summary.press('Enter');
+assert.equal(await value('Saved in this conversation').innerText(), kept);
+await ask(page, 'Count the orders');
+await page.locator('.answer', { hasText: 'Counted.' }).nth(1).waitFor();
+await ended(page);
+await value('Saved in this conversation').getByText('the results of 2 tool calls').waitFor();
 await finish();

@@ -458,10 +458,10 @@ async fn stop(State(app): State<App>, Caller(user): Caller, At(id): At<String>) 
 }
 
 /// An ID that cannot exist is treated like one that does not.
-fn conversation_id(id: &str) -> Result<ConversationId, ApiError> {
+pub(super) fn conversation_id(id: &str) -> Result<ConversationId, ApiError> {
     ConversationId::new(id).map_err(|_| missing())
 }
 
-fn missing() -> ApiError {
+pub(super) fn missing() -> ApiError {
     ApiError::missing("there is no such conversation")
 }

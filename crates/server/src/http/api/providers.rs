@@ -11,12 +11,17 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use coracle_types::Secret;
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+/// Maximum time for a provider to answer when a key is tried.
+const TRIAL_TIME: Duration = Duration::from_secs(10);
+
 pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list)).routes(routes!(put_key, delete_key))
+    OpenApiRouter::new().routes(routes!(list)).routes(routes!(put_key, delete_key)).routes(routes!(try_key))
 }
 
 impl From<KeysError> for ApiError {
@@ -60,7 +65,7 @@ async fn list(State(app): State<App>, caller: Identity) -> Result<Json<Providers
     let personal_keys = may_have_keys(&app, &caller);
     let own = app.user_models.of(&caller.user).await?;
     let usable = own.directory().providers();
-    let mut names = if personal_keys { app.models().keyed() } else { std::collections::BTreeSet::new() };
+    let mut names = if personal_keys { app.models().keyed() } else { BTreeSet::new() };
     names.extend(usable.keys().map(String::as_str));
     let providers = names.into_iter().map(|name| ProviderView {
         name: name.to_owned(),
@@ -73,6 +78,21 @@ async fn list(State(app): State<App>, caller: Identity) -> Result<Json<Providers
 /// Whether the caller may have keys. The local user of a server without users is the operator.
 fn may_have_keys(app: &App, caller: &Identity) -> bool {
     app.agent.allows_personal_keys || matches!(caller.how, How::Local)
+}
+
+/// Rejects keys that the caller cannot have.
+fn check(app: &App, caller: &Identity, provider: &str, key: &Secret) -> Result<(), ApiError> {
+    if !may_have_keys(app, caller) {
+        let message = "users cannot set keys of their own: the operator can allow it with agent.personal_keys";
+        return Err(ApiError::forbidden("personal_keys_disabled", message));
+    }
+    if !app.models().keyed().contains(provider) {
+        return Err(ApiError::missing("there is no such provider: see /api/providers"));
+    }
+    if key.expose().trim().is_empty() || key.expose().len() > MAX_KEY_BYTES {
+        return Err(ApiError::invalid(format!("key must have from 1 to {MAX_KEY_BYTES} bytes")));
+    }
+    Ok(())
 }
 
 /// Key of a model provider
@@ -101,19 +121,52 @@ async fn put_key(
     At(name): At<String>,
     Body(GivenKey { key }): Body<GivenKey>,
 ) -> Result<StatusCode, ApiError> {
-    if !may_have_keys(&app, &caller) {
-        let message = "users cannot set keys of their own: the operator can allow it with agent.personal_keys";
-        return Err(ApiError::forbidden("personal_keys_disabled", message));
-    }
-    if !app.models().keyed().contains(name.as_str()) {
-        return Err(ApiError::missing("there is no such provider: see /api/providers"));
-    }
-    if key.expose().trim().is_empty() || key.expose().len() > MAX_KEY_BYTES {
-        return Err(ApiError::invalid(format!("key must have from 1 to {MAX_KEY_BYTES} bytes")));
-    }
+    check(&app, &caller, &name, &key)?;
     app.user_models.personal_keys.change(&app.agent, &app.auth.people, &caller.user, &name, Some(key)).await?;
     tracing::info!(user = %caller.user, provider = name, "a personal key was set");
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Result of trying a key
+#[derive(Debug, Serialize, ToSchema)]
+struct KeyTrial {
+    /// Whether the provider answered a request that had the key
+    accepted: bool,
+    /// Number of models that the provider lists with the key. Some providers cannot list their models.
+    models: usize,
+    /// Reason why the request failed
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+/// Try a key for a model provider
+///
+/// Asks the provider for its models with the key, which is not stored. A key that can be set can be tried.
+#[utoipa::path(
+    post, path = "/api/providers/{name}/key/trial", operation_id = "try_provider_key", tag = "providers",
+    params(("name" = String, Path, description = "Provider name")),
+    request_body = GivenKey,
+    responses((status = 200, body = KeyTrial, description = "Result of the trial"), Refusals)
+)]
+async fn try_key(
+    State(app): State<App>,
+    Proven(caller): Proven,
+    At(name): At<String>,
+    Body(GivenKey { key }): Body<GivenKey>,
+) -> Result<Json<KeyTrial>, ApiError> {
+    check(&app, &caller, &name, &key)?;
+    let failed = |reason: String| Json(KeyTrial { accepted: false, models: 0, reason: Some(reason) });
+    let keys = BTreeMap::from([(name.clone(), key)]);
+    let directory = app.models().with_keys(&keys).map_err(KeysError::from)?;
+    // A provider whose address is missing from the settings.
+    let Some(provider) = directory.providers().get(&name) else {
+        return Ok(failed(format!("`{name}` needs more settings than a key: see agent.providers")));
+    };
+    Ok(match tokio::time::timeout(TRIAL_TIME, provider.models()).await {
+        Ok(Ok(models)) => Json(KeyTrial { accepted: true, models: models.len(), reason: None }),
+        Ok(Err(error)) => failed(error.to_string()),
+        Err(_) => failed(format!("`{name}` did not answer within {} seconds", TRIAL_TIME.as_secs())),
+    })
 }
 
 /// Delete your own key for a model provider

@@ -72,7 +72,8 @@ impl Deltas {
             // Questions are answered elsewhere, and the model describes artifacts.
             RunEvent::CallUpdate {
                 update:
-                    CallUpdate::Waiting { .. }
+                    CallUpdate::Sandbox(_)
+                    | CallUpdate::Waiting { .. }
                     | CallUpdate::Asked { .. }
                     | CallUpdate::Answered { .. }
                     | CallUpdate::CallEnded { .. }

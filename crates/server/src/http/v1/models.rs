@@ -6,7 +6,7 @@ use crate::http::extract::Caller;
 use crate::http::problem::ApiError;
 use axum::Json;
 use axum::extract::{Path, State};
-use coracle_models::{Directory, ModelProvider};
+use coracle_models::{Directory, ModelProvider, usual_context};
 use futures::future::join_all;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -71,8 +71,13 @@ async fn listed(name: &str, provider: &dyn ModelProvider) -> Vec<String> {
     }
 }
 
-/// A model, with the size of its context in tokens if the settings name it.
-fn model(app: &App, owner: &str, name: &str) -> Value {
-    let context = app.agent.limits(owner).context_tokens;
-    json!({"id": name, "object": "model", "created": 0, "owned_by": owner, "context_window": context})
+/// A model, with the size of its context in tokens: the one in the settings, or else the usual one of a well-known model.
+fn model(app: &App, owner: &str, full: &str) -> Value {
+    let set = app.agent.limits(owner).context_tokens;
+    let model = full.strip_prefix(owner).and_then(|rest| rest.strip_prefix('/')).unwrap_or(full);
+    let context = set.or_else(|| usual_context(owner, model));
+    json!({
+        "id": full, "object": "model", "created": 0, "owned_by": owner, "context_window": context,
+        "context_window_estimated": set.is_none() && context.is_some(),
+    })
 }
