@@ -26,8 +26,9 @@ SYSTEM = (
 PROXIES = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
 TRUST = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "PIP_CERT")
 
-# The variables that are set now.
+# The variables that are set now, and all that have ever been.
 _set: dict[str, str] = {}
+_known: set[str] = set()
 
 
 def apply(network: dict[str, Any] | None) -> None:
@@ -37,6 +38,7 @@ def apply(network: dict[str, Any] | None) -> None:
         os.environ.pop(name, None)
     _set.clear()
     _set.update(wanted)
+    _known.update(wanted)
     os.environ.update(wanted)
     if wanted:
         _avoid_messages()
@@ -47,17 +49,17 @@ def is_on() -> bool:
     return bool(_set)
 
 
-def certificates() -> str | None:
-    """The bundle of certificates that programs must trust, if it is not that of the system."""
-    return _set.get(TRUST[0])
+def trusted() -> str | None:
+    """The file of the certificates that programs trust, if there is one."""
+    return _set.get(TRUST[0]) or next(filter(os.path.exists, SYSTEM), None)
 
 
 def prelude() -> list[str]:
     """Shell code that sets the environment, for shells that restore another one first."""
     from coracle_guest.shell_state import quote
 
-    unset = [f"unset {' '.join((*PROXIES, 'ALL_PROXY', *TRUST))}"] if not _set else []
-    return unset + [f"export {name}={quote(value)}" for name, value in _set.items()]
+    absent = sorted(_known - _set.keys())
+    return [f"unset {name}" for name in absent] + [f"export {name}={quote(value)}" for name, value in _set.items()]
 
 
 def _environment(network: dict[str, Any]) -> dict[str, str]:

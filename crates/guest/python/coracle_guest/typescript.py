@@ -46,7 +46,7 @@ class TypeScript:
         request = {"type": "run", "code": code, "vars": variables, "result_bytes": result_bytes, "directory": _directory()}
         network = sys.modules.get("coracle_guest.network")
         if network is not None and network.is_on():
-            request["network"] = {"proxy": os.environ[network.PROXIES[0]], "certificates": network.certificates()}
+            request["network"] = {"proxy": os.environ[network.PROXIES[0]], "certificates": network.trusted()}
         opened = relay.Relay(self._link)
         answer: dict[str, Any] = {}
         try:

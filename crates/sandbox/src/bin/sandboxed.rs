@@ -28,6 +28,9 @@ const MAX_OUTPUT: u64 = 1 << 20;
 /// Maximum size of a result.
 const MAX_RESULT: u64 = 1 << 20;
 
+/// Maximum size of the body of a request that is answered.
+const MAX_BODY: usize = 1 << 20;
+
 type Failure = Box<dyn Error + Send + Sync>;
 
 struct Arguments {
@@ -173,7 +176,7 @@ async fn answer_request(connection: TcpStream, seen: &Mutex<Vec<String>>) -> std
             break;
         }
     }
-    let mut body = vec![0; length];
+    let mut body = vec![0; MAX_BODY.min(length)];
     connection.read_exact(&mut body).await?;
     seen.lock().unwrap_or_else(PoisonError::into_inner).push(request.clone());
     let text = format!("{request}|{}", String::from_utf8_lossy(&body));
