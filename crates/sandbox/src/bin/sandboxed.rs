@@ -18,15 +18,19 @@ use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 
 /// Maximum size of each output stream.
 const MAX_OUTPUT: u64 = 1 << 20;
 
 /// Maximum size of a result.
 const MAX_RESULT: u64 = 1 << 20;
+
+/// Maximum time until the sockets of a sandbox that has ended are closed.
+const SOCKETS_CLOSED_WITHIN: Duration = Duration::from_secs(10);
 
 /// Maximum size of the body of a request that is answered.
 const MAX_BODY: usize = 1 << 20;
@@ -126,16 +130,20 @@ fn run() -> Result<Value, Failure> {
     runtime.block_on(async {
         let wall = Duration::from_millis(arguments.limits.wall_ms);
         let Arguments { workspace, language, limits, network, certificates, .. } = arguments;
-        let report = match backend.open(Spec { workspace, servers: None, skills: None, limits, network }).await {
+        let before = sockets();
+        let mut report = match backend.open(Spec { workspace, servers: None, skills: None, limits, network }).await {
             Ok(sandbox) => {
-                let network = sandbox.connections.is_some();
-                let network = network.then(|| RunNetwork { proxy: PROXY.to_string(), certificates });
+                let has_network = sandbox.connections.is_some();
+                let network = has_network.then(|| RunNetwork { proxy: PROXY.to_string(), certificates });
                 let run = ToGuest::Run { id: 1, language, code, vars: Map::new(), result_bytes: MAX_RESULT, network };
                 execute(sandbox, run, wall).await
             }
             Err(error) => refused(&error),
         };
         backend.shutdown().await;
+        if network == Network::Proxy {
+            report["sockets_left"] = sockets_beyond(before).await.into();
+        }
         Ok(report)
     })
 }
@@ -144,14 +152,34 @@ fn refused(error: &SandboxError) -> Value {
     json!({ "ok": false, "refused": error.to_string() })
 }
 
+/// The number of sockets of this process.
+fn sockets() -> usize {
+    let links = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    links.filter_map(|link| std::fs::read_link(link.path()).ok()).filter(|to| to.to_string_lossy().starts_with("socket:")).count()
+}
+
+/// Waits until the sockets of the sandbox are closed. Returns how many are left.
+async fn sockets_beyond(before: usize) -> usize {
+    let begun = Instant::now();
+    loop {
+        let left = sockets().saturating_sub(before);
+        if left == 0 || begun.elapsed() > SOCKETS_CLOSED_WITHIN {
+            return left;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
 /// Answers every connection with one HTTP response. Returns the first line of each request, as they arrive.
 fn respond(mut connections: Connections) -> Arc<Mutex<Vec<String>>> {
     let requests: Arc<Mutex<Vec<String>>> = Arc::default();
     let seen = Arc::clone(&requests);
     tokio::spawn(async move {
+        // Aborted with the sandbox: connections would keep its network namespace alive.
+        let mut answers = JoinSet::new();
         while let Some(connection) = connections.accept().await {
             let seen = Arc::clone(&seen);
-            tokio::spawn(async move { answer_request(connection, &seen).await });
+            answers.spawn(async move { answer_request(connection, &seen).await });
         }
     });
     requests
@@ -169,6 +197,10 @@ async fn answer_request(connection: TcpStream, seen: &Mutex<Vec<String>>) -> std
         }
         if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
             length = value.trim().parse().unwrap_or(0);
+        }
+        if line.starts_with("HOLD ") {
+            // Until the sandbox ends, without reading what else it sends.
+            std::future::pending::<()>().await;
         }
         if request.is_empty() {
             line.trim_end().clone_into(&mut request);
