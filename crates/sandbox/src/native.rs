@@ -121,7 +121,9 @@ impl NativeReport {
             Err(reason) => lacks.push(format!("Landlock ({reason})")),
             // The network namespace and the filter still confine the code to the proxy.
             Ok(version) if self.network == Network::Proxy && *version < LANDLOCK_WITH_TCP => {
-                lacks.push(format!("Landlock for TCP (the kernel has version {version}, and it needs {LANDLOCK_WITH_TCP})"));
+                lacks.push(format!(
+                    "Landlock for TCP (the kernel has version {version}, and it needs {LANDLOCK_WITH_TCP})"
+                ));
             }
             Ok(_) => {}
         }
@@ -604,11 +606,9 @@ mod tests {
     /// Code with a network needs a newer Landlock than code without.
     #[test]
     fn landlock_without_tcp_is_partial_with_a_network_only() {
-        for (network, landlock, tier) in [
-            (Network::Off, 3, "native"),
-            (Network::Proxy, 3, "native-partial"),
-            (Network::Proxy, 4, "native"),
-        ] {
+        for (network, landlock, tier) in
+            [(Network::Off, 3, "native"), (Network::Proxy, 3, "native-partial"), (Network::Proxy, 4, "native")]
+        {
             let report = NativeReport {
                 python: "/usr/bin/python3".into(),
                 python_version: Some([3, 12, 0]),

@@ -12,16 +12,14 @@ const MAX_MESSAGE: usize = 8 << 10;
 const MAX_STACK: usize = 16 << 10;
 
 /// Not for runs that have a network.
-pub(super) const NETWORK_HINT: &str = "network is off in this sandbox; call tools instead: import { a_tool } from \"servers/NAME\"";
+pub(super) const NETWORK_HINT: &str =
+    "network is off in this sandbox; call tools instead: import { a_tool } from \"servers/NAME\"";
 
 const MEMORY_HINT: &str = "a limit of this sandbox: memory; work on smaller pieces, or raise the memory limit";
 
 /// Names that exist elsewhere but not here, with hints.
 const ABSENT: [(&[&str], &str); 3] = [
-    (
-        &["XMLHttpRequest", "WebSocket", "EventSource"],
-        NETWORK_HINT,
-    ),
+    (&["XMLHttpRequest", "WebSocket", "EventSource"], NETWORK_HINT),
     (
         &["require", "module", "exports", "__dirname", "__filename"],
         "modules are imported here: \"servers/NAME\", \"skills/NAME\", or a path in the workspace that begins with ./",

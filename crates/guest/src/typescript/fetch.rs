@@ -212,7 +212,8 @@ async fn ask(client: Client, request: reqwest::Request) -> Outcome {
     let mut response = client.execute(request).await.map_err(told)?;
     let status = response.status();
     let headers = response.headers().iter();
-    let headers = headers.map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()));
+    let headers =
+        headers.map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()));
     let head = Head {
         status: status.as_u16(),
         status_text: status.canonical_reason().unwrap_or_default(),

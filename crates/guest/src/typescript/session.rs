@@ -10,7 +10,8 @@ use coracle_protocol::RunFailure;
 use rquickjs::context::EvalOptions;
 use rquickjs::promise::PromiseState;
 use rquickjs::{
-    CatchResultExt, CaughtError, Context, Ctx, FromJs, Function, Module, Object, Persistent, Promise, Runtime, TypedArray, Value,
+    CatchResultExt, CaughtError, Context, Ctx, FromJs, Function, Module, Object, Persistent, Promise, Runtime,
+    TypedArray, Value,
 };
 use std::collections::HashMap;
 use std::io;

@@ -155,7 +155,10 @@ fn refused(error: &SandboxError) -> Value {
 /// The number of sockets of this process.
 fn sockets() -> usize {
     let links = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
-    links.filter_map(|link| std::fs::read_link(link.path()).ok()).filter(|to| to.to_string_lossy().starts_with("socket:")).count()
+    links
+        .filter_map(|link| std::fs::read_link(link.path()).ok())
+        .filter(|to| to.to_string_lossy().starts_with("socket:"))
+        .count()
 }
 
 /// Waits until the sockets of the sandbox are closed. Returns how many are left.

@@ -46,10 +46,12 @@ pub(super) fn limit_buffers(plan: &mut Plan) {
 
 /// Adds the calls that create the listener and send it to the server.
 pub(super) fn listen(plan: &mut Plan) {
-    let descriptor = [&20_u64.to_ne_bytes()[..], &libc::SOL_SOCKET.to_ne_bytes(), &libc::SCM_RIGHTS.to_ne_bytes(), &[0; 8]];
+    let descriptor =
+        [&20_u64.to_ne_bytes()[..], &libc::SOL_SOCKET.to_ne_bytes(), &libc::SCM_RIGHTS.to_ne_bytes(), &[0; 8]];
     let control = plan.bytes(&descriptor.concat());
     let kind = (libc::SOCK_STREAM | libc::SOCK_CLOEXEC) as u64;
-    let socket = plan.call_keep("create a socket", libc::SYS_socket, &[Value(libc::AF_INET as u64), Value(kind), Value(0)]);
+    let socket =
+        plan.call_keep("create a socket", libc::SYS_socket, &[Value(libc::AF_INET as u64), Value(kind), Value(0)]);
     plan.poke(control.plus(16));
     let mut interface = [0_u8; NAME_BYTES + 24];
     interface[..LOOPBACK.len()].copy_from_slice(LOOPBACK);

@@ -53,8 +53,12 @@ const PROGRAM_FOLDERS: [&str; 6] = ["bin", "sbin", "lib", "lib32", "lib64", "lib
 const COPIED: [&str; 2] = ["etc/ld.so.cache", "etc/localtime"];
 
 /// The certificates that programs trust, where distributions have them. Only sandboxes with a network need them.
-const CERTIFICATES: [&str; 4] =
-    ["etc/ssl/certs/ca-certificates.crt", "etc/pki/tls/certs/ca-bundle.crt", "etc/ssl/ca-bundle.pem", "etc/ssl/cert.pem"];
+const CERTIFICATES: [&str; 4] = [
+    "etc/ssl/certs/ca-certificates.crt",
+    "etc/pki/tls/certs/ca-bundle.crt",
+    "etc/ssl/ca-bundle.pem",
+    "etc/ssl/cert.pem",
+];
 
 /// The configuration for `fc-list`, which Matplotlib asks for fonts; without it, `fc-list` prints a warning.
 const FONTS: &str = "<fontconfig><dir>/usr/share/fonts</dir><dir>/usr/local/share/fonts</dir>\
