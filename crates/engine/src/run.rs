@@ -83,6 +83,7 @@ pub(crate) async fn run(
         code: request.code.clone(),
         vars: request.vars.clone(),
         result_bytes: RESULT_BYTES,
+        network: None,
     };
     sandbox.control.begin();
     let mut run = Run {

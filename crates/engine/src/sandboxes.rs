@@ -8,7 +8,7 @@ use crate::run::Ran;
 use crate::sessions::Live;
 use crate::skill_store::Shelves;
 use crate::verdict::Ending;
-use coracle_sandbox::{Backend, Spec};
+use coracle_sandbox::{Backend, Network, Spec};
 use coracle_types::{ErrorCode, Failure};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -56,7 +56,13 @@ impl Sandboxes {
             Some(folder) => Some(folder.clone()),
             None => self.skills.seen(&request.user).await,
         };
-        let spec = Spec { workspace: workspace.to_owned(), servers, skills, limits: request.limits.clone() };
+        let spec = Spec {
+            workspace: workspace.to_owned(),
+            servers,
+            skills,
+            limits: request.limits.clone(),
+            network: Network::Off,
+        };
         let opened = tokio::select! {
             biased;
             () = request.cancel.cancelled() => return Err(Ran::not_at_all(Ending::Cancelled)),

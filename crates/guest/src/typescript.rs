@@ -10,6 +10,7 @@ mod absent;
 mod compile;
 mod confined;
 mod failure;
+mod fetch;
 mod modules;
 mod names;
 mod natives;

@@ -19,9 +19,24 @@ pub enum ToGuest {
         vars: Map<String, Value>,
         /// Maximum size of the result. A longer result is replaced by a summary of its shape.
         result_bytes: u64,
+        /// The network that the code may use. Absent if there is none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        network: Option<RunNetwork>,
     },
     /// The answer to [`FromGuest::Call`] with the same ID.
     Reply(Reply),
+}
+
+/// The network of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct RunNetwork {
+    /// Address and port of the proxy inside the sandbox, for HTTP and for SOCKS 5.
+    pub proxy: String,
+    /// Certificates in PEM format that programs must trust in addition to those of the system.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificates: Option<String>,
 }
 
 /// The answer to a call.

@@ -12,7 +12,7 @@ mod frame;
 mod schema;
 mod stream;
 
-pub use frame::{CallFailure, FromGuest, Reply, RunFailure, ToGuest};
+pub use frame::{CallFailure, FromGuest, Reply, RunFailure, RunNetwork, ToGuest};
 pub use stream::{FrameBuffer, FrameError, frame_bytes, read_frame, write_frame};
 
 /// The protocol version, which the guest sends in `ready`.

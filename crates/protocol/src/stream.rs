@@ -218,7 +218,8 @@ mod tests {
     proptest! {
         #[test]
         fn written_frames_are_read_back(code in ".*", id: u64) {
-            let frame = ToGuest::Run { id, language: "python".into(), code, vars: serde_json::Map::new(), result_bytes: 1 };
+            let (language, vars) = ("python".into(), serde_json::Map::new());
+            let frame = ToGuest::Run { id, language, code, vars, result_bytes: 1, network: None };
             let mut buffer = FrameBuffer::default();
             buffer.push(&framed(&serde_json::to_vec(&frame).unwrap()));
             prop_assert_eq!(buffer.pop::<ToGuest>().unwrap(), Some(frame));

@@ -1,8 +1,11 @@
+use crate::connections::Connections;
 use crate::python::PythonError;
 use async_trait::async_trait;
 use coracle_protocol::FrameBuffer;
 use coracle_types::{Enforced, Limits};
+use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::PathBuf;
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -28,6 +31,21 @@ pub enum SandboxError {
     Unavailable(String),
 }
 
+/// What code can reach over the network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Network {
+    /// Nothing.
+    #[default]
+    Off,
+    /// Only [`PROXY`], over TCP. The host accepts these connections as [`Sandbox::connections`], and decides about each
+    /// request in them.
+    Proxy,
+}
+
+/// The only network address that code can reach with [`Network::Proxy`], in a network namespace of its own.
+pub const PROXY: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 3128);
+
 /// The parameters of a sandbox.
 #[derive(Clone, Debug)]
 pub struct Spec {
@@ -39,6 +57,8 @@ pub struct Spec {
     pub skills: Option<PathBuf>,
     /// The limits.
     pub limits: Limits,
+    /// The network.
+    pub network: Network,
 }
 
 /// Creates sandboxes.
@@ -66,6 +86,8 @@ pub struct Sandbox {
     pub stdout: Box<dyn AsyncRead + Send + Sync + Unpin>,
     /// Standard error of the code.
     pub stderr: Box<dyn AsyncRead + Send + Sync + Unpin>,
+    /// The connections that code opens to [`PROXY`], with [`Network::Proxy`].
+    pub connections: Option<Connections>,
     /// The host folder behind `/artifacts`. It is removed with the sandbox, unless it was moved away.
     pub artifacts: PathBuf,
     /// How limits are enforced.

@@ -8,10 +8,12 @@
 //! reported as such in [`Enforced`](coracle_types::Enforced).
 
 mod backend;
+mod connections;
 mod native;
 mod python;
 
-pub use backend::{Backend, Cause, Control, Exit, Sandbox, SandboxError, Spec};
+pub use backend::{Backend, Cause, Control, Exit, Network, PROXY, Sandbox, SandboxError, Spec};
+pub use connections::Connections;
 pub use native::{
     Environment, FolderUsage, ForkedLauncher, LAUNCHER_ARGUMENT, MOST_PRELOADED, NativeBackend, NativeConfig,
     NativeReport, OLDEST_KERNEL, Packages, folder_usage, fork_launcher, kernel_version, launcher_main, remove_folder,

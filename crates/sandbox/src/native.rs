@@ -24,7 +24,7 @@ pub use disk::{Usage as FolderUsage, remove as remove_folder, usage as folder_us
 pub use kernel_version::{OLDEST_KERNEL, kernel_version};
 pub use launcher::{ForkedLauncher, fork_launcher, launcher_main, reset_sigchld};
 
-use crate::{Backend, Sandbox, SandboxError, Spec, python};
+use crate::{Backend, Network, Sandbox, SandboxError, Spec, python};
 use async_trait::async_trait;
 use coracle_types::{Enforced, Limits, Mechanism, PythonInterpreter};
 use link::Link;
@@ -85,6 +85,10 @@ const ENVIRONMENT: &str = "/environment";
 /// The maximum number of modules to import in advance: the zygote reports failures as a bit set.
 pub const MOST_PRELOADED: usize = 64;
 
+/// The maximum number of prepared sandboxes with a network: each has a network namespace, which takes a quarter of a
+/// megabyte of the kernel's memory.
+const MOST_NETWORKED: usize = 4;
+
 /// What the backend found out about this machine, by trying.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NativeReport {
@@ -102,14 +106,26 @@ pub struct NativeReport {
     pub cgroup: Result<Mechanism, String>,
     /// Whether each sandbox has a private `/proc`.
     pub own_proc: bool,
+    /// The network of the sandboxes.
+    pub network: Network,
 }
+
+/// The first version of Landlock's ABI that knows TCP ports.
+const LANDLOCK_WITH_TCP: u32 = 4;
 
 impl NativeReport {
     /// What this machine lacks for full isolation.
     pub fn lacks(&self) -> Vec<String> {
         let mut lacks = Vec::new();
-        if let Err(reason) = &self.landlock {
-            lacks.push(format!("Landlock ({reason})"));
+        match &self.landlock {
+            Err(reason) => lacks.push(format!("Landlock ({reason})")),
+            // The network namespace and the filter still confine the code to the proxy.
+            Ok(version) if self.network == Network::Proxy && *version < LANDLOCK_WITH_TCP => {
+                lacks.push(format!(
+                    "Landlock for TCP (the kernel has version {version}, and it needs {LANDLOCK_WITH_TCP})"
+                ));
+            }
+            Ok(_) => {}
         }
         if let Err(reason) = &self.cgroup {
             lacks.push(format!("a cgroup for memory ({reason})"));
@@ -153,6 +169,8 @@ pub struct NativeBackend {
     /// A forked launcher for the first sandboxes, if there is one.
     forked: std::sync::Mutex<Option<ForkedLauncher>>,
     running: Mutex<Option<Arc<Running>>>,
+    /// The launcher of the sandboxes with a network, started with the first of them.
+    networked: Mutex<Option<Arc<Running>>>,
     /// The launcher that creates sandboxes until the zygote of `running` is warm.
     first: Mutex<Option<Arc<Running>>>,
     stage: std::sync::Mutex<Stage>,
@@ -219,8 +237,8 @@ impl NativeBackend {
         let (packages, disk) = (Packages::default(), Arc::default());
         let projects = project::Projects::default();
         let (forked, stage) = (std::sync::Mutex::default(), std::sync::Mutex::default());
-        let (running, first, asked) = (Mutex::new(None), Mutex::new(None), Arc::default());
-        Self { config, packages, disk, projects, forked, running, first, stage, asked }
+        let (running, networked, first) = (Mutex::new(None), Mutex::new(None), Mutex::new(None));
+        Self { config, packages, disk, projects, forked, running, networked, first, stage, asked: Arc::default() }
     }
 
     /// Adds Python packages.
@@ -286,7 +304,7 @@ impl NativeBackend {
         if first.is_none()
             && let Some(forked) = self.take_forked()
         {
-            match self.launch(Some(forked)) {
+            match self.launch(Some(forked), Network::Off) {
                 Ok(running) => *first = Some(Arc::new(running)),
                 Err(error) => tracing::debug!(%error, "cannot use the forked launcher"),
             }
@@ -318,7 +336,7 @@ impl NativeBackend {
         drop(self.take_forked());
         let running = self.running().await?;
         let started = running.link.started().await?;
-        Ok(report(&running.python, &started))
+        Ok(report(&running, &started))
     }
 
     /// The number of prepared sandboxes.
@@ -332,7 +350,16 @@ impl NativeBackend {
     }
 
     async fn running(&self) -> Result<Arc<Running>, SandboxError> {
-        let mut slot = self.running.lock().await;
+        self.running_in(&self.running, Network::Off).await
+    }
+
+    /// The running launcher of this place, which is started if there is none.
+    async fn running_in(
+        &self,
+        place: &Mutex<Option<Arc<Running>>>,
+        network: Network,
+    ) -> Result<Arc<Running>, SandboxError> {
+        let mut slot = place.lock().await;
         if let Some(running) = slot.as_ref() {
             if !running.link.is_lost() {
                 return Ok(Arc::clone(running));
@@ -341,9 +368,10 @@ impl NativeBackend {
                 lost.link.gone().await;
             }
         }
-        // The forked launcher may be meant for the first sandboxes only.
-        let forked = if self.stage() == Stage::Warm { self.take_forked() } else { None };
-        let running = Arc::new(self.launch(forked)?);
+        // The forked launcher may be meant for the first sandboxes only, and its sandboxes have no network.
+        let takes_forked = network == Network::Off && self.stage() == Stage::Warm;
+        let forked = if takes_forked { self.take_forked() } else { None };
+        let running = Arc::new(self.launch(forked, network)?);
         *slot = Some(Arc::clone(&running));
         Ok(running)
     }
@@ -366,7 +394,7 @@ impl NativeBackend {
         self.forked.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    fn launch(&self, forked: Option<ForkedLauncher>) -> Result<Running, SandboxError> {
+    fn launch(&self, forked: Option<ForkedLauncher>, network: Network) -> Result<Running, SandboxError> {
         let config = &self.config;
         let release = rustix::system::uname();
         kernel_version::check(&release.release().to_string_lossy()).map_err(SandboxError::Unavailable)?;
@@ -396,8 +424,13 @@ impl NativeBackend {
             tmp_bytes: config.limits.tmp_mb * 1_000_000,
             memory_bytes: config.limits.memory_bytes(),
             processes: config.limits.processes,
+            network,
         };
-        let pool = if forked.is_some() { 0 } else { config.pool };
+        let pool = match network {
+            _ if forked.is_some() => 0,
+            Network::Off => config.pool,
+            Network::Proxy => config.pool.min(MOST_NETWORKED),
+        };
         let link = match forked {
             Some(forked) => Link::adopt(forked, &start, instance),
             None => Link::start(&config.launcher, &start, instance),
@@ -411,9 +444,9 @@ impl NativeBackend {
     }
 }
 
-fn report(python: &Path, started: &Started) -> NativeReport {
+fn report(running: &Running, started: &Started) -> NativeReport {
     NativeReport {
-        python: python.to_owned(),
+        python: running.python.clone(),
         python_version: started.python_version,
         privilege: started.privilege.clone(),
         host_uid: started.host_uid,
@@ -423,6 +456,7 @@ fn report(python: &Path, started: &Started) -> NativeReport {
             CgroupKind::Cgroup2 => Mechanism::Cgroup2,
         }),
         own_proc: started.own_proc,
+        network: running.link.network(),
     }
 }
 
@@ -479,7 +513,7 @@ impl NativeBackend {
             hidden,
         };
         if self.config.require_full_isolation {
-            let lacks = report(&running.python, &running.link.started().await?).lacks();
+            let lacks = report(running, &running.link.started().await?).lacks();
             if !lacks.is_empty() {
                 return Err(SandboxError::NotFull(lacks.join("; ")));
             }
@@ -497,7 +531,7 @@ impl NativeBackend {
             }
             None => pool::make(&running.link, bind).await?,
         };
-        let report = report(&running.python, &running.link.started().await?);
+        let report = report(running, &running.link.started().await?);
         let enforced = Enforced { workspace: held, ..report.enforced() };
         self.disk.begin(&prepared.life.artifacts);
         let watched = watch::Watched {
@@ -516,6 +550,11 @@ impl NativeBackend {
 #[async_trait]
 impl Backend for NativeBackend {
     async fn open(&self, spec: Spec) -> Result<Sandbox, SandboxError> {
+        if spec.network == Network::Proxy {
+            resolve_workspace(&spec.workspace)?;
+            let running = self.running_in(&self.networked, Network::Proxy).await?;
+            return self.open_on(&running, spec).await;
+        }
         if let Some(sandbox) = self.open_first(&spec).await {
             self.asked.notify_one();
             return Ok(sandbox);
@@ -528,7 +567,8 @@ impl Backend for NativeBackend {
     async fn shutdown(&self) {
         self.set_stage(Stage::Warm);
         let (first, running) = (self.first.lock().await.take(), self.running.lock().await.take());
-        for running in first.into_iter().chain(running) {
+        let networked = self.networked.lock().await.take();
+        for running in first.into_iter().chain(running).chain(networked) {
             running.pool.stop();
             running.link.hang_up();
             running.link.gone().await;
@@ -538,7 +578,7 @@ impl Backend for NativeBackend {
 
 #[cfg(test)]
 mod tests {
-    use super::{Mechanism, NativeReport};
+    use super::{Mechanism, NativeReport, Network};
 
     /// Version 1 of cgroups limits only memory, and that counts as full isolation.
     #[test]
@@ -556,9 +596,30 @@ mod tests {
                 landlock: Ok(1),
                 cgroup,
                 own_proc: true,
+                network: Network::Off,
             };
             let enforced = report.enforced();
             assert_eq!((enforced.memory, enforced.processes, report.tier()), (memory, processes, tier));
+        }
+    }
+
+    /// Code with a network needs a newer Landlock than code without.
+    #[test]
+    fn landlock_without_tcp_is_partial_with_a_network_only() {
+        for (network, landlock, tier) in
+            [(Network::Off, 3, "native"), (Network::Proxy, 3, "native-partial"), (Network::Proxy, 4, "native")]
+        {
+            let report = NativeReport {
+                python: "/usr/bin/python3".into(),
+                python_version: Some([3, 12, 0]),
+                privilege: "root".to_owned(),
+                host_uid: 61042,
+                landlock: Ok(landlock),
+                cgroup: Ok(Mechanism::Cgroup2),
+                own_proc: true,
+                network,
+            };
+            assert_eq!(report.tier(), tier, "{network:?}, version {landlock}: {:?}", report.lacks());
         }
     }
 }

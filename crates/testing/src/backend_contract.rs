@@ -2,7 +2,7 @@
 
 use crate::guest;
 use coracle_protocol::FromGuest;
-use coracle_sandbox::{Backend, Sandbox, SandboxError, Spec};
+use coracle_sandbox::{Backend, Network, Sandbox, SandboxError, Spec};
 use coracle_types::Limits;
 use serde_json::json;
 use std::os::unix::fs::PermissionsExt;
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub async fn holds(backend: &dyn Backend, folder: &Path, runs_code: bool) {
     let workspace = folder.join("workspace");
     std::fs::create_dir(&workspace).unwrap();
-    let spec = || Spec { workspace: workspace.clone(), servers: None, skills: None, limits: Limits::default() };
+    let spec = || plain(&workspace);
     rejects_invalid_workspaces(backend, folder).await;
     gives_sandboxes_that_are_ready(open(backend, spec()).await).await;
     ends_a_sandbox_that_is_dropped(open(backend, spec()).await).await;
@@ -33,6 +33,12 @@ pub async fn holds(backend: &dyn Backend, folder: &Path, runs_code: bool) {
     works_or_reports_why_not_after_shutdown(backend, spec()).await;
     within("the second shutdown", backend.shutdown()).await;
     within("a shutdown of nothing", backend.shutdown()).await;
+}
+
+/// A sandbox with nothing but a workspace.
+fn plain(workspace: &Path) -> Spec {
+    let (servers, skills, limits) = (None, None, Limits::default());
+    Spec { workspace: workspace.to_owned(), servers, skills, limits, network: Network::Off }
 }
 
 async fn within<T>(what: &str, act: impl Future<Output = T>) -> T {
@@ -111,11 +117,7 @@ async fn rejects_invalid_workspaces(backend: &dyn Backend, folder: &Path) {
     let file = folder.join("file");
     std::fs::write(&file, "no folder").unwrap();
     for wrong in [folder.join("missing"), file] {
-        let opened = within(
-            "open",
-            backend.open(Spec { workspace: wrong.clone(), servers: None, skills: None, limits: Limits::default() }),
-        )
-        .await;
+        let opened = within("open", backend.open(plain(&wrong))).await;
         assert!(matches!(&opened, Err(SandboxError::Workspace { path, .. }) if *path == wrong), "{opened:?}");
     }
 }

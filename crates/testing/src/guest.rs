@@ -10,7 +10,8 @@ const MAX_RESULT: u64 = 1 << 20;
 /// refused.
 pub async fn answer_to(sandbox: &mut Sandbox, id: u64, language: &str, code: &str) -> Option<FromGuest> {
     let (language, code) = (language.to_owned(), code.to_owned());
-    let run = ToGuest::Run { id, language, code, vars: serde_json::Map::new(), result_bytes: MAX_RESULT };
+    let run =
+        ToGuest::Run { id, language, code, vars: serde_json::Map::new(), result_bytes: MAX_RESULT, network: None };
     write_frame(&mut sandbox.to_guest, &run).await.ok()?;
     loop {
         let frame = read_frame(&mut sandbox.from_guest, &mut sandbox.buffer).await.ok().flatten()?;

@@ -1,6 +1,6 @@
 //! Valid frames, and mutations that target the structure of a frame.
 
-use coracle_protocol::{CallFailure, FromGuest, MAX_FRAME, Reply, RunFailure, ToGuest};
+use coracle_protocol::{CallFailure, FromGuest, MAX_FRAME, Reply, RunFailure, RunNetwork, ToGuest};
 use fastrand::Rng;
 use serde_json::{Map, Value};
 
@@ -62,7 +62,9 @@ pub fn from_guest(rng: &mut Rng) -> FromGuest {
 pub fn to_guest(rng: &mut Rng) -> ToGuest {
     if rng.bool() {
         let language = text(rng);
-        ToGuest::Run { id: rng.u64(..), language, code: text(rng), vars: object(rng, 3), result_bytes: rng.u64(..) }
+        let network = rng.bool().then(|| RunNetwork { proxy: text(rng), certificates: rng.bool().then(|| text(rng)) });
+        let (id, result_bytes) = (rng.u64(..), rng.u64(..));
+        ToGuest::Run { id, language, code: text(rng), vars: object(rng, 3), result_bytes, network }
     } else {
         let error = rng.bool().then(|| CallFailure { code: text(rng), message: text(rng), retryable: rng.bool() });
         ToGuest::Reply(Reply { id: rng.u64(..), ok: rng.bool(), value: value(rng, 3), error })

@@ -203,6 +203,7 @@ impl Backend for FakeBackend {
             buffer: FrameBuffer::default(),
             stdout: Box::new(stdout),
             stderr: Box::new(stderr),
+            connections: None,
             artifacts,
             enforced: Enforced {
                 wall: Mechanism::Host,

@@ -90,6 +90,7 @@ class Agent:
         self._python.install()
         self._typescript: typescript.TypeScript | None = None
         self._is_new = True
+        self._has_network = False
         self._streams.install()
 
     def adopt(self) -> None:
@@ -132,6 +133,7 @@ class Agent:
         code = request["code"]
         variables = request.get("vars") or {}
         try:
+            self._connect(request.get("network"))
             if request["language"] == "bash":
                 from coracle_guest import shell
 
@@ -152,6 +154,19 @@ class Agent:
             # Last, because encoding a result may also run user code.
             self._streams.flush()
 
+    def _connect(self, given: dict[str, Any] | None) -> None:
+        """Set the environment for the network of a run."""
+        if given is None and not self._has_network:
+            return
+        from coracle_guest import network
+
+        self._has_network = True
+        try:
+            network.apply(given)
+        except OSError:
+            # A full /tmp must not prevent anyone from deleting files.
+            network.apply({"proxy": given["proxy"]} if given else None)
+
     def tidy(self) -> None:
         """Do what need not delay an answer, and may fail if the code has reached a limit."""
         try:
@@ -170,4 +185,13 @@ def _is_run(request: dict[str, Any]) -> bool:
         and isinstance(request.get("code"), str)
         and isinstance(request.get("vars") or {}, dict)
         and type(request.get("result_bytes")) is int
+        and _is_network(request.get("network"))
+    )
+
+
+def _is_network(network: Any) -> bool:
+    return network is None or (
+        isinstance(network, dict)
+        and isinstance(network.get("proxy"), str)
+        and isinstance(network.get("certificates") or "", str)
     )

@@ -224,6 +224,9 @@ def _output_is_closed() -> bool:
 
 def _is_network(error: BaseException) -> bool:
     """Whether the reason, however wrapped, is that there is no network here."""
+    network = sys.modules.get("coracle_guest.network")
+    if network is not None and network.is_on():
+        return False
     pending: list[Any] = [error]
     seen: set[int] = set()
     while pending and len(seen) < _CHAIN_LIMIT:

@@ -9,6 +9,7 @@ itself are not affected) that restores the state and sets an EXIT trap to save i
 from __future__ import annotations
 
 import os
+import sys
 
 ROOT = "/tmp"
 """The folder of the files: private to the sandbox, and removed with it."""
@@ -86,6 +87,9 @@ class State:
         for name, value in variables.items():
             lines.append(f"{name}={quote(value)}")
             lines.append(f"export {'-n ' if len(value.encode('utf-8', 'replace')) > EXPORT_BYTES else ''}{name}")
+        network = sys.modules.get("coracle_guest.network")
+        if network is not None:
+            lines += network.prelude()
         return self._write("prelude", "\n".join(lines) + _PRELUDE)
 
     def write_code(self, code: str) -> str:

@@ -6,6 +6,7 @@ This process starts it, passes the code on, and relays its calls to the host and
 from __future__ import annotations
 
 import os
+import sys
 
 from coracle_guest import children, failure, relay
 
@@ -43,6 +44,9 @@ class TypeScript:
         anew = {"restarted": True} if self._anew else {}
         self._anew = False
         request = {"type": "run", "code": code, "vars": variables, "result_bytes": result_bytes, "directory": _directory()}
+        network = sys.modules.get("coracle_guest.network")
+        if network is not None and network.is_on():
+            request["network"] = {"proxy": os.environ[network.PROXIES[0]], "certificates": network.trusted()}
         opened = relay.Relay(self._link)
         answer: dict[str, Any] = {}
         try:

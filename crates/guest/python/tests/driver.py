@@ -17,9 +17,10 @@ PACKAGE_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _START = """
 import sys
 sys.path[:0] = [{root!r}, {coracle!r}]
-from coracle_guest import agent, failure, figures, frames, shell_state
+from coracle_guest import agent, failure, figures, frames, network, shell_state
 figures.ARTIFACTS = {artifacts!r}
-shell_state.ROOT = {state!r}
+shell_state.ROOT = network.ROOT = {state!r}
+network.SYSTEM = ({system!r},)
 frames.USER_ROOTS = ({workspace!r},)
 frames.GENERATED = ({servers!r},)
 failure.ROUTES = {routes!r}
@@ -40,6 +41,9 @@ class Guest:
         self.state = self._make("tmp")
         self.servers = os.path.join(self._make("coracle"), "servers")
         os.mkdir(self.servers)
+        self.system = self._path("system.pem")
+        with open(self.system, "w") as file:
+            file.write("SYSTEM")
         self._runs = 0
         self.sock, theirs = socket.socketpair()
         self.sock.settimeout(30)
@@ -51,6 +55,7 @@ class Guest:
             workspace=self.workspace,
             servers=self.servers,
             routes=routes,
+            system=self.system,
             fd=theirs.fileno(),
         )
         with theirs, open(self._path("stdout"), "wb") as stdout, open(self._path("stderr"), "wb") as stderr:

@@ -2,6 +2,7 @@
 
 use super::absent;
 use super::compile::Rejected;
+use super::fetch;
 use super::sources::{Sources, excerpt};
 use coracle_protocol::RunFailure;
 use serde::Deserialize;
@@ -10,14 +11,15 @@ use serde::Deserialize;
 const MAX_MESSAGE: usize = 8 << 10;
 const MAX_STACK: usize = 16 << 10;
 
+/// Not for runs that have a network.
+pub(super) const NETWORK_HINT: &str =
+    "network is off in this sandbox; call tools instead: import { a_tool } from \"servers/NAME\"";
+
 const MEMORY_HINT: &str = "a limit of this sandbox: memory; work on smaller pieces, or raise the memory limit";
 
 /// Names that exist elsewhere but not here, with hints.
 const ABSENT: [(&[&str], &str); 3] = [
-    (
-        &["fetch", "XMLHttpRequest", "WebSocket", "EventSource"],
-        "network is off in this sandbox; call tools instead: import { a_tool } from \"servers/NAME\"",
-    ),
+    (&["XMLHttpRequest", "WebSocket", "EventSource"], NETWORK_HINT),
     (
         &["require", "module", "exports", "__dirname", "__filename"],
         "modules are imported here: \"servers/NAME\", \"skills/NAME\", or a path in the workspace that begins with ./",
@@ -105,6 +107,9 @@ pub(super) fn plain(message: impl Into<String>, hint: Option<&str>) -> RunFailur
 }
 
 fn hint(message: &str) -> Option<String> {
+    if message.strip_prefix("TypeError: ") == Some(fetch::OFF) {
+        return Some(NETWORK_HINT.to_owned());
+    }
     absent::hint(message).or_else(|| undefined(message))
 }
 
@@ -134,7 +139,8 @@ mod tests {
 
     #[test]
     fn absent_names_have_a_hint_and_unknown_ones_have_none() {
-        assert!(hint("ReferenceError: fetch is not defined").is_some_and(|hint| hint.contains("network is off")));
+        let off = hint("TypeError: fetch failed: network is off in this sandbox");
+        assert!(off.is_some_and(|hint| hint.contains("call tools instead")));
         assert!(hint("ReferenceError: 'Buffer' is not defined").is_some());
         assert_eq!(hint("ReferenceError: foo is not defined"), None);
         assert_eq!(hint("TypeError: fetch is not defined"), None);

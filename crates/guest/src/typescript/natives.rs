@@ -2,6 +2,7 @@
 
 #![expect(clippy::needless_pass_by_value, reason = "the engine hands its arguments over by value")]
 
+use super::fetch;
 use super::shared::Shared;
 use super::wire::Outgoing;
 use crate::media;
@@ -73,6 +74,7 @@ pub(super) fn object<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>) -> Result<Object<
     put("listFiles", Function::new(ctx.clone(), list_files))?;
     put("deleteFile", Function::new(ctx.clone(), delete_file))?;
     put("saveMedia", Function::new(ctx.clone(), save_media))?;
+    fetch::offer(ctx, &natives, shared)?;
     Ok(natives)
 }
 

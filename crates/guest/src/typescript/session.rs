@@ -5,12 +5,13 @@ use super::modules::{CORACLE, Files, Names, imports_of};
 use super::shared::Shared;
 use super::sources::OWN;
 use super::wire::{Incoming, Outgoing};
-use super::{compile, names, natives};
+use super::{compile, fetch, names, natives};
 use coracle_protocol::RunFailure;
 use rquickjs::context::EvalOptions;
 use rquickjs::promise::PromiseState;
 use rquickjs::{
-    CatchResultExt, CaughtError, Context, Ctx, FromJs, Function, Module, Object, Persistent, Promise, Runtime, Value,
+    CatchResultExt, CaughtError, Context, Ctx, FromJs, Function, Module, Object, Persistent, Promise, Runtime,
+    TypedArray, Value,
 };
 use std::collections::HashMap;
 use std::io;
@@ -18,12 +19,13 @@ use std::rc::Rc;
 use std::time::Instant;
 
 /// The scripts of the runtime, in order of their dependencies.
-const SCRIPTS: [(&str, &str); 5] = [
+const SCRIPTS: [(&str, &str); 6] = [
     ("base", include_str!("../../typescript/base.js")),
     ("encode", include_str!("../../typescript/encode.js")),
     ("inspect", include_str!("../../typescript/inspect.js")),
     ("helpers", include_str!("../../typescript/helpers.js")),
     ("tools", include_str!("../../typescript/tools.js")),
+    ("fetch", include_str!("../../typescript/fetch.js")),
 ];
 
 /// The stack limit of JavaScript code. The rest of the stack is for native functions.
@@ -128,7 +130,7 @@ impl<'js> Session<'js> {
                 }
                 // A reply to a call that is no longer pending.
                 Some(_) => {}
-                None => self.shared.wire.borrow_mut().wait(None)?,
+                None => self.shared.wire.borrow_mut().wait(None, None)?,
             }
         }
     }
@@ -163,6 +165,7 @@ impl<'js> Session<'js> {
         // If the folder is gone, the program stays where it was.
         let _ = std::env::set_current_dir(&request.directory);
         self.set_variables(request)?;
+        self.shared.fetches.borrow_mut().begin(request.network.clone());
         let compiled = compile::program(&request.code)
             .map_err(|why| Stop::Syntax(failure::rejected(&why, &name, &request.code)))?;
         self.shared.sources.borrow_mut().add(&name, compiled.positions, &request.code);
@@ -247,13 +250,15 @@ impl<'js> Session<'js> {
     }
 
     fn is_idle(&self) -> bool {
-        self.shared.timers.borrow().is_empty() && self.shared.calls.borrow().is_empty()
+        let Shared { timers, calls, fetches, .. } = &*self.shared;
+        timers.borrow().is_empty() && calls.borrow().is_empty() && fetches.borrow().is_empty()
     }
 
     /// Waits for the next timer or reply and passes it on.
     fn turn(&self) -> Result<(), Stop<'js>> {
         let wait = self.shared.timers.borrow().wait();
-        self.shared.wire.borrow_mut().wait(wait)?;
+        let woken = self.shared.fetches.borrow().woken();
+        self.shared.wire.borrow_mut().wait(wait, fetch::borrowed(woken.as_ref()))?;
         loop {
             let frame = self.shared.wire.borrow_mut().next()?;
             let Some(frame) = frame else { break };
@@ -262,6 +267,7 @@ impl<'js> Session<'js> {
                 while self.ctx.execute_pending_job() {}
             }
         }
+        self.settle_fetches()?;
         let now = Instant::now();
         loop {
             let due = self.shared.timers.borrow_mut().take_due(now);
@@ -283,6 +289,21 @@ impl<'js> Session<'js> {
         self.hook("answer", (reply.id, reply.ok, text))
     }
 
+    /// Passes on the outcomes of requests.
+    fn settle_fetches(&self) -> Result<(), Stop<'js>> {
+        loop {
+            let outcome = self.shared.fetches.borrow_mut().take();
+            let Some((id, outcome)) = outcome else { return Ok(()) };
+            let (ok, text, bytes) = match outcome {
+                Ok((head, body)) => (true, serde_json::to_string(&head).unwrap_or_default(), body),
+                Err(reason) => (false, reason, Vec::new()),
+            };
+            let bytes = self.caught(TypedArray::<u8>::new(self.ctx.clone(), bytes))?;
+            self.hook::<()>("fetched", (id, ok, text, bytes))?;
+            while self.ctx.execute_pending_job() {}
+        }
+    }
+
     fn encode(&self, value: Value<'js>, limit: usize) -> Result<Outgoing, Stop<'js>> {
         let (mut result, mut result_truncated) = (serde_json::Value::Null, false);
         if !value.is_undefined() && !value.is_null() {
@@ -298,9 +319,11 @@ impl<'js> Session<'js> {
     fn settle_down(&self) {
         self.shared.timers.borrow_mut().clear_all();
         self.shared.calls.borrow_mut().clear();
+        self.shared.fetches.borrow_mut().clear();
         self.shared.rejections.borrow_mut().clear();
         // These fail if there is no memory, which cannot be helped.
         let _ = self.hook::<()>("forget", ());
+        let _ = self.hook::<()>("forgetFetches", ());
         let _ = self.hook::<()>("endRun", ());
         while self.ctx.execute_pending_job() {}
         self.shared.rejections.borrow_mut().clear();
@@ -309,7 +332,13 @@ impl<'js> Session<'js> {
     fn told(&self, stop: Stop<'js>) -> RunFailure {
         match stop {
             Stop::Syntax(failure) => failure,
-            Stop::Thrown(thrown) => self.thrown(thrown).told(&self.shared.sources.borrow()),
+            Stop::Thrown(thrown) => {
+                let mut told = self.thrown(thrown).told(&self.shared.sources.borrow());
+                if self.shared.fetches.borrow().has_network() {
+                    told.hint = told.hint.filter(|hint| hint != failure::NETWORK_HINT);
+                }
+                told
+            }
             Stop::Stuck => failure::plain(
                 "the program awaits something that can never happen",
                 Some("a promise is awaited that no timer and no call will ever settle"),

@@ -1,3 +1,4 @@
+use super::fetch::Fetches;
 use super::sources::Sources;
 use super::timers::Timers;
 use super::wire::Wire;
@@ -12,6 +13,8 @@ pub(super) struct Shared {
     pub(super) timers: RefCell<Timers>,
     /// Calls that are not answered yet.
     pub(super) calls: RefCell<HashSet<u64>>,
+    /// Requests of `fetch`.
+    pub(super) fetches: RefCell<Fetches>,
     pub(super) sources: RefCell<Sources>,
     /// Rejected promises without a handler, with their reasons.
     pub(super) rejections: RefCell<Vec<(Persistent<Value<'static>>, Persistent<Value<'static>>)>>,

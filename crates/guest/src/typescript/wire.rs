@@ -3,6 +3,7 @@
 //! The format is the same as between guest and host: a 32-bit big-endian length and a JSON object. Nothing here blocks
 //! unless requested, so that neither side can block the other.
 
+use super::fetch::Network;
 use coracle_protocol::{CallFailure, MAX_FRAME, RunFailure};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -12,7 +13,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 const HEADER: usize = 4;
@@ -34,6 +35,9 @@ pub(super) struct Incoming {
     /// The session's working directory.
     #[serde(default)]
     pub(super) directory: String,
+    /// The network of a run, if there is one.
+    #[serde(default)]
+    pub(super) network: Option<Network>,
     #[serde(default)]
     pub(super) ok: bool,
     #[serde(default)]
@@ -84,7 +88,7 @@ impl Wire {
             match self.next()? {
                 Some(frame) if frame.r#type == "reply" && frame.id == OWN_ID => break frame,
                 Some(frame) => others.push_back(frame),
-                None => self.wait(None)?,
+                None => self.wait(None, None)?,
             }
         };
         self.kept = others;
@@ -106,26 +110,28 @@ impl Wire {
     /// Sends everything.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         while !self.outgoing.is_empty() {
-            self.wait(None)?;
+            self.wait(None, None)?;
         }
         Ok(())
     }
 
-    /// Waits until there is something to read, for at most this time. Sends pending data meanwhile.
-    pub(super) fn wait(&mut self, most: Option<Duration>) -> io::Result<()> {
+    /// Waits until there is something to read here or from `other`, for at most this time. Sends pending data meanwhile.
+    pub(super) fn wait(&mut self, most: Option<Duration>, other: Option<BorrowedFd<'_>>) -> io::Result<()> {
         if !self.kept.is_empty() {
             return Ok(());
         }
         let socket = io::stdin();
         let wanted = if self.outgoing.is_empty() { PollFlags::IN } else { PollFlags::IN | PollFlags::OUT };
-        let mut polled = [PollFd::from_borrowed_fd(socket.as_fd(), wanted)];
+        let own = PollFd::from_borrowed_fd(socket.as_fd(), wanted);
+        let other = other.map(|other| PollFd::from_borrowed_fd(other, PollFlags::IN));
+        let mut polled: Vec<PollFd<'_>> = [own].into_iter().chain(other).collect();
         let timeout = most.map(Timespec::try_from).transpose().map_err(io::Error::other)?;
         match poll(&mut polled, timeout.as_ref()) {
             Ok(0) | Err(Errno::INTR) => return Ok(()),
             Ok(_) => {}
             Err(errno) => return Err(errno.into()),
         }
-        let found = polled[0].revents();
+        let found = polled.first().map_or(PollFlags::empty(), PollFd::revents);
         if found.contains(PollFlags::OUT) {
             self.push()?;
         }

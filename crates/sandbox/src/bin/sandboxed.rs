@@ -1,27 +1,39 @@
 //! Runs code in a sandbox with this crate alone: the program of its integration tests, which start it as root and as an
 //! ordinary user. It is not part of any package.
 //!
-//! `sandboxed [--lang LANGUAGE] [--memory MB] [--workspace-mb MB] [--wall-ms MS] [--zygote] [--full] [-c CODE] WORKSPACE`
-//! runs code, from standard input unless it is an argument, and prints one JSON object. The data folder is
-//! `CORACLE_HOME`.
+//! `sandboxed [--lang LANGUAGE] [--memory MB] [--workspace-mb MB] [--wall-ms MS] [--zygote] [--full] [--network]
+//! [--certificates PEM] [-c CODE] WORKSPACE` runs code, from standard input unless it is an argument, and prints one JSON
+//! object. With a network, every connection is answered with one HTTP response, and the first line of each request is in
+//! the report. The data folder is `CORACLE_HOME`.
 
-use coracle_protocol::{CallFailure, FromGuest, Reply, ToGuest, read_frame, write_frame};
-use coracle_sandbox::{Backend, Cause, NativeBackend, NativeConfig, Sandbox, SandboxError, Spec};
+use coracle_protocol::{CallFailure, FromGuest, Reply, RunNetwork, ToGuest, read_frame, write_frame};
+use coracle_sandbox::{
+    Backend, Cause, Connections, NativeBackend, NativeConfig, Network, PROXY, Sandbox, SandboxError, Spec,
+};
 use coracle_types::Limits;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::error::Error;
 use std::ffi::OsString;
 use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
-use tokio::io::AsyncReadExt as _;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 
 /// Maximum size of each output stream.
 const MAX_OUTPUT: u64 = 1 << 20;
 
 /// Maximum size of a result.
 const MAX_RESULT: u64 = 1 << 20;
+
+/// Maximum time until the sockets of a sandbox that has ended are closed.
+const SOCKETS_CLOSED_WITHIN: Duration = Duration::from_secs(10);
+
+/// Maximum size of the body of a request that is answered.
+const MAX_BODY: usize = 1 << 20;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
@@ -34,6 +46,8 @@ struct Arguments {
     zygote: bool,
     /// Requires full isolation.
     full: bool,
+    network: Network,
+    certificates: Option<String>,
 }
 
 impl Arguments {
@@ -45,6 +59,8 @@ impl Arguments {
             limits: Limits::default(),
             zygote: false,
             full: false,
+            network: Network::Off,
+            certificates: None,
         };
         while let Some(word) = words.next() {
             let mut value = || words.next().and_then(|value| value.into_string().ok()).ok_or("a value is missing");
@@ -56,6 +72,8 @@ impl Arguments {
                 Some("-c") => arguments.code = Some(value()?),
                 Some("--zygote") => arguments.zygote = true,
                 Some("--full") => arguments.full = true,
+                Some("--network") => arguments.network = Network::Proxy,
+                Some("--certificates") => arguments.certificates = Some(value()?),
                 _ => arguments.workspace = word.into(),
             }
         }
@@ -111,12 +129,21 @@ fn run() -> Result<Value, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     runtime.block_on(async {
         let wall = Duration::from_millis(arguments.limits.wall_ms);
-        let spec = Spec { workspace: arguments.workspace, servers: None, skills: None, limits: arguments.limits };
-        let report = match backend.open(spec).await {
-            Ok(sandbox) => execute(sandbox, arguments.language, code, wall).await,
+        let Arguments { workspace, language, limits, network, certificates, .. } = arguments;
+        let before = sockets();
+        let mut report = match backend.open(Spec { workspace, servers: None, skills: None, limits, network }).await {
+            Ok(sandbox) => {
+                let has_network = sandbox.connections.is_some();
+                let network = has_network.then(|| RunNetwork { proxy: PROXY.to_string(), certificates });
+                let run = ToGuest::Run { id: 1, language, code, vars: Map::new(), result_bytes: MAX_RESULT, network };
+                execute(sandbox, run, wall).await
+            }
             Err(error) => refused(&error),
         };
         backend.shutdown().await;
+        if network == Network::Proxy {
+            report["sockets_left"] = sockets_beyond(before).await.into();
+        }
         Ok(report)
     })
 }
@@ -125,9 +152,80 @@ fn refused(error: &SandboxError) -> Value {
     json!({ "ok": false, "refused": error.to_string() })
 }
 
-async fn execute(mut sandbox: Sandbox, language: String, code: String, wall: Duration) -> Value {
+/// The number of sockets of this process.
+fn sockets() -> usize {
+    let links = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    links
+        .filter_map(|link| std::fs::read_link(link.path()).ok())
+        .filter(|to| to.to_string_lossy().starts_with("socket:"))
+        .count()
+}
+
+/// Waits until the sockets of the sandbox are closed. Returns how many are left.
+async fn sockets_beyond(before: usize) -> usize {
+    let begun = Instant::now();
+    loop {
+        let left = sockets().saturating_sub(before);
+        if left == 0 || begun.elapsed() > SOCKETS_CLOSED_WITHIN {
+            return left;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Answers every connection with one HTTP response. Returns the first line of each request, as they arrive.
+fn respond(mut connections: Connections) -> Arc<Mutex<Vec<String>>> {
+    let requests: Arc<Mutex<Vec<String>>> = Arc::default();
+    let seen = Arc::clone(&requests);
+    tokio::spawn(async move {
+        // Aborted with the sandbox: connections would keep its network namespace alive.
+        let mut answers = JoinSet::new();
+        while let Some(connection) = connections.accept().await {
+            let seen = Arc::clone(&seen);
+            answers.spawn(async move { answer_request(connection, &seen).await });
+        }
+    });
+    requests
+}
+
+/// An error means that the code has closed the connection, as it may.
+async fn answer_request(connection: TcpStream, seen: &Mutex<Vec<String>>) -> std::io::Result<()> {
+    let mut connection = BufReader::new(connection);
+    let mut request = String::new();
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        if connection.read_line(&mut line).await? == 0 {
+            return Ok(());
+        }
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap_or(0);
+        }
+        if line.starts_with("HOLD ") {
+            // Until the sandbox ends, without reading what else it sends.
+            std::future::pending::<()>().await;
+        }
+        if request.is_empty() {
+            line.trim_end().clone_into(&mut request);
+        } else if line.trim().is_empty() {
+            break;
+        }
+    }
+    let mut body = vec![0; MAX_BODY.min(length)];
+    connection.read_exact(&mut body).await?;
+    seen.lock().unwrap_or_else(PoisonError::into_inner).push(request.clone());
+    let text = format!("{request}|{}", String::from_utf8_lossy(&body));
+    let head = format!(
+        "HTTP/1.1 201 Created\r\ncontent-type: text/plain\r\nx-by: responder\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        text.len()
+    );
+    connection.write_all(format!("{head}{text}").as_bytes()).await?;
+    connection.shutdown().await
+}
+
+async fn execute(mut sandbox: Sandbox, run: ToGuest, wall: Duration) -> Value {
     let mut report = json!({ "ok": false, "tier": sandbox.tier, "enforced": sandbox.enforced });
-    let run = ToGuest::Run { id: 1, language, code, vars: serde_json::Map::new(), result_bytes: MAX_RESULT };
+    let requests = sandbox.connections.take().map(respond);
     sandbox.control.begin();
     let mut output = [Vec::new(), Vec::new()];
     let [out, err] = &mut output;
@@ -158,6 +256,9 @@ async fn execute(mut sandbox: Sandbox, language: String, code: String, wall: Dur
     let _ = tokio::join!(stdout.read_to_end(out), stderr.read_to_end(err));
     let causes: Vec<String> = causes.iter().chain(&exit.causes).map(name).collect();
     merge(&mut report, json!({ "causes": causes, "status": exit.status }));
+    if let Some(requests) = requests {
+        merge(&mut report, json!({ "requests": *requests.lock().unwrap_or_else(PoisonError::into_inner) }));
+    }
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     merge(&mut report, json!({ "stdout": text(&output[0]), "stderr": text(&output[1]) }));
     report

@@ -14,6 +14,7 @@ mod folders;
 mod id_map;
 mod kernel;
 mod landlock;
+mod network;
 mod plan;
 mod privilege;
 mod root;

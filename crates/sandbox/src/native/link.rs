@@ -5,7 +5,7 @@ use super::instance::{EMPTY, Instance};
 use super::launcher::ForkedLauncher;
 use super::messages::{self, Ask, Bind, Counters, Kills, Say, Slot, Start, Started};
 use super::process::Process;
-use crate::{Cause, SandboxError};
+use crate::{Cause, Network, SandboxError};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::collections::HashMap;
 use std::io;
@@ -86,6 +86,8 @@ pub(super) struct Link {
     started: watch::Receiver<StartedState>,
     launcher: Process,
     instance: Instance,
+    /// The network of the launcher's sandboxes.
+    network: Network,
     /// True when the launcher is gone and everything of it is removed.
     gone: watch::Receiver<bool>,
 }
@@ -105,23 +107,23 @@ impl Link {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => spawn(program, start, &instance)?,
             other => other?,
         };
-        Self::join(ours, launcher, instance)
+        Self::join(ours, launcher, instance, start.network)
     }
 
     /// Takes over a forked launcher that waits for its first message.
     pub(super) fn adopt(forked: ForkedLauncher, start: &Start, instance: Instance) -> io::Result<Arc<Self>> {
         let ForkedLauncher { socket, process } = forked;
         messages::send(socket.as_fd(), start, &[instance.lock.as_fd()])?;
-        Self::join(socket, process, instance)
+        Self::join(socket, process, instance, start.network)
     }
 
-    fn join(ours: OwnedFd, launcher: Process, instance: Instance) -> io::Result<Arc<Self>> {
+    fn join(ours: OwnedFd, launcher: Process, instance: Instance, network: Network) -> io::Result<Arc<Self>> {
         rustix::io::ioctl_fionbio(&ours, true)?;
         let (say_started, started) = watch::channel(None);
         let book = Mutex::new(Book { slots: HashMap::new(), next: 1, lost: false });
         let (say_gone, gone) = watch::channel(false);
-        let link =
-            Arc::new(Self { socket: UnixStream::from_std(ours.into())?, book, started, launcher, instance, gone });
+        let socket = UnixStream::from_std(ours.into())?;
+        let link = Arc::new(Self { socket, book, started, launcher, instance, network, gone });
         let reader = Arc::clone(&link);
         tokio::spawn(async move {
             reader.read(say_started).await;
@@ -137,6 +139,10 @@ impl Link {
 
     pub(super) fn launcher_pid(&self) -> u32 {
         self.launcher.pid
+    }
+
+    pub(super) fn network(&self) -> Network {
+        self.network
     }
 
     pub(super) fn is_lost(&self) -> bool {

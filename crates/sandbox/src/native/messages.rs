@@ -1,5 +1,6 @@
 //! The messages between server and launcher: JSON with descriptors attached, over a sequenced-packet socket.
 
+use crate::Network;
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
@@ -37,6 +38,8 @@ pub(crate) struct Start {
     pub(crate) tmp_bytes: u64,
     pub(crate) memory_bytes: u64,
     pub(crate) processes: u64,
+    /// The network of its sandboxes.
+    pub(crate) network: Network,
 }
 
 /// A request of the server.
@@ -210,6 +213,12 @@ fn receive_within<T: DeserializeOwned>(socket: BorrowedFd<'_>, most: usize) -> i
     Ok(Some((serde_json::from_slice(&bytes)?, fds)))
 }
 
+/// Receives the first byte of a stream, and the descriptor that comes with it, if any. Empty at the end.
+pub(crate) fn receive_byte(socket: BorrowedFd<'_>) -> io::Result<(Vec<u8>, Option<OwnedFd>)> {
+    let (bytes, fds) = receive_bytes_within(socket, 1)?;
+    Ok((bytes, fds.into_iter().next()))
+}
+
 /// Receives one message of raw bytes. Empty at the end.
 pub(crate) fn receive_bytes(socket: BorrowedFd<'_>) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
     receive_bytes_within(socket, MAX_MESSAGE)
@@ -260,6 +269,7 @@ mod tests {
             tmp_bytes: 0,
             memory_bytes: 0,
             processes: 0,
+            network: crate::Network::Off,
         };
         let pair = || socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
         let (ours, theirs) = pair();

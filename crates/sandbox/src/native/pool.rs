@@ -8,15 +8,17 @@
 
 use super::life::Life;
 use super::link::{Ended, Link};
-use super::messages::{Ask, Bind, Kills, Slot};
-use crate::SandboxError;
-use coracle_protocol::{FrameBuffer, FromGuest, VERSION, read_frame};
+use super::messages::{self, Ask, Bind, Kills, Slot};
+use crate::{Network, SandboxError};
+use coracle_protocol::{FrameBuffer, FrameError, FromGuest, VERSION, read_frame};
 use std::collections::VecDeque;
 use std::io;
+use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::net::UnixStream;
+use tokio::io::Interest;
 use tokio::net::unix::pipe;
+use tokio::net::{TcpListener, UnixStream};
 use tokio::sync::{oneshot, watch};
 
 /// The delay before the next sandbox is created. Creating it at once would compete for the processor with the execution
@@ -44,6 +46,8 @@ pub(super) struct Prepared {
     pub(super) buffer: FrameBuffer,
     pub(super) stdout: pipe::Receiver,
     pub(super) stderr: pipe::Receiver,
+    /// The listener in its network namespace, with [`Network::Proxy`].
+    pub(super) listener: Option<TcpListener>,
     pub(super) ended: watch::Receiver<Option<Ended>>,
     pub(super) life: Life,
     pub(super) kills: Option<Kills>,
@@ -308,14 +312,20 @@ async fn prepare(link: &Arc<Link>, rehearse: Rehearse, bind: Option<Bind>) -> Re
         buffer: FrameBuffer::default(),
         stdout: pipe::Receiver::from_owned_fd(stdout).map_err(unavailable)?,
         stderr: pipe::Receiver::from_owned_fd(stderr).map_err(unavailable)?,
+        listener: None,
         ended: preparing.ended,
         life,
         kills,
         bound: None,
     };
-    let first = tokio::time::timeout(READY_WITHIN, read_frame(&mut prepared.channel, &mut prepared.buffer)).await;
+    let first = tokio::time::timeout(READY_WITHIN, first_frame(&mut prepared, link.network())).await;
     match first {
-        Ok(Ok(Some(FromGuest::Ready { protocol: VERSION, .. }))) => Ok(prepared),
+        Ok(Ok(Some(FromGuest::Ready { protocol: VERSION, .. }))) => {
+            if link.network() == Network::Proxy && prepared.listener.is_none() {
+                return Err(SandboxError::Unavailable("the guest sent no listener".to_owned()));
+            }
+            Ok(prepared)
+        }
         Ok(Ok(Some(FromGuest::Failed { step, errno }))) => {
             let cause = io::Error::from_raw_os_error(errno);
             Err(SandboxError::Unavailable(format!("a step of the confinement failed: {step}: {cause}")))
@@ -323,4 +333,22 @@ async fn prepare(link: &Arc<Link>, rehearse: Rehearse, bind: Option<Bind>) -> Re
         Ok(other) => Err(SandboxError::Unavailable(format!("the guest did not become ready: {other:?}"))),
         Err(_) => Err(SandboxError::Unavailable(format!("the guest did not become ready within {READY_WITHIN:?}"))),
     }
+}
+
+/// Receives the first frame, and before it the listener, if the sandbox has one.
+async fn first_frame(prepared: &mut Prepared, network: Network) -> Result<Option<FromGuest>, FrameError> {
+    if network == Network::Proxy {
+        let channel = &prepared.channel;
+        let receive = || messages::receive_byte(channel.as_fd());
+        match channel.async_io(Interest::READABLE, receive).await? {
+            (_, Some(listener)) => {
+                let listener = std::net::TcpListener::from(listener);
+                listener.set_nonblocking(true)?;
+                prepared.listener = Some(TcpListener::from_std(listener)?);
+            }
+            // The first byte of the frame that says why there is no listener.
+            (byte, None) => prepared.buffer.push(&byte),
+        }
+    }
+    read_frame(&mut prepared.channel, &mut prepared.buffer).await
 }

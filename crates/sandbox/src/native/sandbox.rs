@@ -8,14 +8,16 @@ use super::messages::{Counters, Slot};
 use super::output::Output;
 use super::pool::Prepared;
 use super::watch::{self, Pace, Watched, watch};
-use crate::{Cause, Control, Exit, Sandbox};
+use crate::{Cause, Connections, Control, Exit, Sandbox};
 use async_trait::async_trait;
 use coracle_types::Enforced;
 use rustix::process::Signal;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::net::TcpListener;
 use tokio::sync::watch as watch_channel;
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 /// Maximum time until a killed sandbox is gone.
 const GONE_WITHIN: Duration = Duration::from_secs(10);
@@ -28,12 +30,14 @@ pub(super) fn bound(prepared: Prepared, link: &Arc<Link>, watched: Watched, enfo
     let (pace, watched) = (Arc::clone(&watched.pace), Arc::new(watched));
     let watcher = tokio::spawn(watch(Arc::clone(&watched), Arc::clone(&life), Arc::clone(&seen)));
     let (from_guest, to_guest) = prepared.channel.into_split();
+    let connections = prepared.listener.map(|listener| connections(listener, prepared.ended.clone()));
     Sandbox {
         to_guest: Box::new(to_guest),
         from_guest: Box::new(from_guest),
         buffer: prepared.buffer,
         stdout: Box::new(Output(prepared.stdout)),
         stderr: Box::new(Output(prepared.stderr)),
+        connections,
         artifacts,
         enforced,
         tier: tier.to_owned(),
@@ -50,6 +54,18 @@ pub(super) fn bound(prepared: Prepared, link: &Arc<Link>, watched: Watched, enfo
             earlier: Counters::default(),
         }),
     }
+}
+
+/// Connections that end with the sandbox.
+fn connections(listener: TcpListener, mut ended: watch_channel::Receiver<Option<Ended>>) -> Connections {
+    let token = CancellationToken::new();
+    let connections = Connections::new(listener, token.clone());
+    tokio::spawn(async move {
+        // An error means that the launcher is gone, and the sandbox with it.
+        let _ = ended.wait_for(Option::is_some).await;
+        token.cancel();
+    });
+    connections
 }
 
 struct NativeControl {

@@ -25,8 +25,8 @@ pub(crate) fn run(place: &Coracle, language: &str, code: &str, more: &[&str]) ->
 }
 
 /// Returns the result of Python code that must succeed.
-pub(crate) fn python(place: &Coracle, code: &str) -> Value {
-    let report = run(place, "python", code, &[]);
+pub(crate) fn python(place: &Coracle, code: &str, more: &[&str]) -> Value {
+    let report = run(place, "python", code, more);
     assert_eq!(report["ok"], true, "as {:?}: {report:#}", place.who);
     report["result"].clone()
 }

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue should panic")]
 
 mod backend;
+mod egress;
 mod escape;
 mod exhaustion;
 mod lab;

@@ -1,7 +1,7 @@
 //! A busy server in a separate process: this test program, started again.
 
 use coracle_protocol::FromGuest;
-use coracle_sandbox::{Backend, Cause, NativeBackend, NativeConfig, Sandbox, SandboxError, Spec};
+use coracle_sandbox::{Backend, Cause, NativeBackend, NativeConfig, Network, Sandbox, SandboxError, Spec};
 use coracle_testing::guest::answer_to;
 use coracle_testing::harness::{As, Coracle, for_everybody};
 use coracle_types::Limits;
@@ -149,7 +149,9 @@ pub(crate) fn backend(home: &Path, launcher: &Path, pool: usize) -> Arc<NativeBa
 pub(crate) async fn open(backend: &NativeBackend, home: &Path) -> Result<Sandbox, SandboxError> {
     let workspace = home.join("workspaces");
     fs::create_dir_all(&workspace).unwrap();
-    backend.open(Spec { workspace, servers: None, skills: None, limits: Limits::default() }).await
+    backend
+        .open(Spec { workspace, servers: None, skills: None, limits: Limits::default(), network: Network::Off })
+        .await
 }
 
 /// Runs one of the programs in a sandbox, which is kept if there is a slot for it. Returns a line about the outcome.

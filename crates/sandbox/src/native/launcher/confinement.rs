@@ -4,10 +4,12 @@
 //! pool. `sealing` runs when a workspace is bound to it. Trust boundary: every line here is security-critical.
 
 use super::landlock;
+use super::network;
 use super::plan::{AT_FDCWD, Arg, Offset, Plan};
 use super::privilege::at_most;
 use super::root::{INSIDE_ID, ProcMount};
 use super::seccomp::{self, MemoryCount};
+use crate::Network;
 use crate::native::messages::RLIMITS;
 use Arg::{Bytes, IfGiven, Parameter, Result as Kept, Value};
 use rustix::mount::MountFlags;
@@ -15,8 +17,11 @@ use rustix::process::Resource;
 use std::ffi::CStr;
 
 /// Namespaces that are created for every child. Network, ipc, uts and cgroup namespaces are those of the zygote: they
-/// are empty, and no child can create a socket, a queue or a segment in them, or change them.
-pub(super) const NEW_NAMESPACES: i32 = libc::CLONE_NEWUSER | libc::CLONE_NEWNS | libc::CLONE_NEWPID;
+/// are empty, and no child can create a socket, a queue or a segment in them, or change them. Children that have a
+/// network get a network namespace of their own.
+pub(super) fn new_namespaces(network: Network) -> i32 {
+    libc::CLONE_NEWUSER | libc::CLONE_NEWNS | libc::CLONE_NEWPID | network::namespaces(network)
+}
 
 /// The `/proc` of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +66,7 @@ pub(super) struct Settings {
     pub(super) landlock_abi: u32,
     /// How memory is measured.
     pub(super) memory: MemoryCount,
+    pub(super) network: Network,
 }
 
 const MOVE_MOUNT_F_EMPTY_PATH: u64 = 0x4;
@@ -83,12 +89,18 @@ pub(super) fn entering(settings: &Settings) -> Plan {
     let plain = libc::MS_NOSUID | libc::MS_NODEV;
     match settings.proc {
         Proc::Own => {
+            if settings.network == Network::Proxy {
+                network::limit_buffers(&mut plan);
+            }
             let options = PROC_OPTIONS.to_str().unwrap_or_default();
             mount(&mut plan, "proc", "/proc", plain | libc::MS_NOEXEC | libc::MS_RDONLY, options);
         }
         Proc::Empty => {
             mount(&mut plan, "tmpfs", "/proc", plain | libc::MS_NOEXEC | libc::MS_RDONLY, "size=4k,mode=0555");
         }
+    }
+    if settings.network == Network::Proxy {
+        network::listen(&mut plan);
     }
     settle(&mut plan, settings);
     plan
@@ -124,7 +136,7 @@ fn settle(plan: &mut Plan, settings: &Settings) {
     plan.call("setsid", libc::SYS_setsid, &[]);
     plan.call("umask", libc::SYS_umask, &[Value(0o022)]);
     if settings.landlock_abi > 0 {
-        landlock::begin(plan, settings.landlock_abi, &settings.readable);
+        landlock::begin(plan, settings.landlock_abi, &settings.readable, settings.network);
     }
 }
 
@@ -172,7 +184,7 @@ pub(super) fn sealing(settings: &Settings) -> Result<Plan, seccomp::FilterError>
     if settings.landlock_abi > 0 {
         landlock::complete(&mut plan, settings.landlock_abi);
     }
-    let filter = seccomp::of_seal()?;
+    let filter = seccomp::of_seal(settings.network)?;
     let program = plan.bytes(&seccomp::to_bytes(&filter));
     let descriptor = plan.bytes(&[(filter.len() as u64).to_ne_bytes(), [0; 8]].concat());
     plan.pointer(descriptor.plus(8), program);
@@ -181,7 +193,7 @@ pub(super) fn sealing(settings: &Settings) -> Result<Plan, seccomp::FilterError>
     Ok(plan)
 }
 
-fn write_file(plan: &mut Plan, path: &str, text: &str) {
+pub(super) fn write_file(plan: &mut Plan, path: &str, text: &str) {
     let name = plan.text(path);
     let content = plan.bytes(text.as_bytes());
     let args = [AT_FDCWD, Bytes(name), Value((libc::O_WRONLY | libc::O_CLOEXEC) as u64)];

@@ -4,6 +4,7 @@
 //! The calls are written into the plan instead of being made here, because the child must make them.
 
 use super::plan::{AT_FDCWD, Arg, Plan};
+use crate::{Network, PROXY};
 use Arg::{Bytes, Result as Earlier, Value};
 use rustix::io::Errno;
 
@@ -47,9 +48,11 @@ const RULES: &[(&str, u64)] = &[
     ("/dev", DEVICE),
 ];
 
+const CONNECT_TCP: u64 = 0b10;
 const BIND_AND_CONNECT_TCP: u64 = 0b11;
 const SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS: u64 = 0b11;
 const RULE_PATH_BENEATH: u64 = 1;
+const RULE_NET_PORT: u64 = 2;
 
 /// The version of the ABI, or why it is not available.
 pub(super) fn find() -> Result<u32, String> {
@@ -65,15 +68,15 @@ const RULESET: u64 = 7;
 
 /// Adds the calls that create the ruleset, with everything that is known before there is a workspace. `readable` are
 /// additional readable folders.
-pub(super) fn begin(plan: &mut Plan, abi: u32, readable: &[String]) {
-    let network = if abi >= 4 { BIND_AND_CONNECT_TCP } else { 0 };
+pub(super) fn begin(plan: &mut Plan, abi: u32, readable: &[String], network: Network) {
+    let handled = if abi >= 4 { BIND_AND_CONNECT_TCP } else { 0 };
     let scope = if abi >= 6 { SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS } else { 0 };
     let size: u64 = match abi {
         0..=3 => 8,
         4 | 5 => 16,
         _ => 24,
     };
-    let attribute = plan.bytes(&[known_rights(abi).to_ne_bytes(), network.to_ne_bytes(), scope.to_ne_bytes()].concat());
+    let attribute = plan.bytes(&[known_rights(abi).to_ne_bytes(), handled.to_ne_bytes(), scope.to_ne_bytes()].concat());
     let args = [Bytes(attribute), Value(size), Value(0)];
     let ruleset = plan.call_keep("landlock ruleset", libc::SYS_landlock_create_ruleset, &args);
     let args = [Earlier(ruleset), Value(RULESET), Value(libc::O_CLOEXEC as u64)];
@@ -82,6 +85,11 @@ pub(super) fn begin(plan: &mut Plan, abi: u32, readable: &[String]) {
     let extra = readable.iter().map(|path| (path.as_str(), READ));
     for (path, allowed) in RULES.iter().copied().chain(extra) {
         add_rule(plan, abi, path, allowed);
+    }
+    if network == Network::Proxy && handled != 0 {
+        let port = plan.bytes(&[CONNECT_TCP.to_ne_bytes(), u64::from(PROXY.port()).to_ne_bytes()].concat());
+        let args = [Value(RULESET), Value(RULE_NET_PORT), Bytes(port), Value(0)];
+        plan.call("landlock rule for the proxy", libc::SYS_landlock_add_rule, &args);
     }
 }
 

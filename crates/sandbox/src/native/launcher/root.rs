@@ -52,6 +52,14 @@ const PROGRAM_FOLDERS: [&str; 6] = ["bin", "sbin", "lib", "lib32", "lib64", "lib
 /// Small files of the host that programs need to start and to know the time zone. Missing ones are left out.
 const COPIED: [&str; 2] = ["etc/ld.so.cache", "etc/localtime"];
 
+/// The certificates that programs trust, where distributions have them. Only sandboxes with a network need them.
+const CERTIFICATES: [&str; 4] = [
+    "etc/ssl/certs/ca-certificates.crt",
+    "etc/pki/tls/certs/ca-bundle.crt",
+    "etc/ssl/ca-bundle.pem",
+    "etc/ssl/cert.pem",
+];
+
 /// The configuration for `fc-list`, which Matplotlib asks for fonts; without it, `fc-list` prints a warning.
 const FONTS: &str = "<fontconfig><dir>/usr/share/fonts</dir><dir>/usr/local/share/fonts</dir>\
     <cachedir>/tmp/.cache/fontconfig</cachedir></fontconfig>\n";
@@ -232,6 +240,17 @@ fn furnish() -> std::io::Result<()> {
     fs::write("etc/hostname", "coracle\n")?;
     fs::write("etc/fonts/fonts.conf", FONTS)?;
     fs::write("etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n")
+}
+
+/// Copies the certificates that the host's programs trust into the tree that is being created, the current folder.
+pub(super) fn add_certificates() -> std::io::Result<()> {
+    for path in CERTIFICATES.map(Path::new) {
+        if let Ok(content) = fs::read(Path::new("/").join(path)) {
+            fs::create_dir_all(path.parent().unwrap_or(path))?;
+            fs::write(path, content)?;
+        }
+    }
+    Ok(())
 }
 
 /// A detached mount of a user's folder, without its submounts, set-id programs and devices.

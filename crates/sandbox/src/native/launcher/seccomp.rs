@@ -7,6 +7,7 @@
 //! Trust boundary: every call in `ALLOWED` is attack surface of the host's kernel.
 
 use super::allow_list::{Narrowed, allow_only};
+use crate::Network;
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen as Len, SeccompCmpOp as Op, SeccompCondition as Condition,
     SeccompFilter, SeccompRule as Rule, TargetArch, sock_filter,
@@ -184,10 +185,33 @@ const SO_PASSPIDFD: u64 = 76;
 /// Mode bits that must not be set on a file in a workspace, because they change the user who runs it.
 const SET_ID: &[u64] = &[libc::S_ISUID as u64, libc::S_ISGID as u64];
 
+/// Calls of [`REFUSED`] that a network needs. `connect` reaches only what the network namespace has.
+const NETWORKING: &[i64] = &[libc::SYS_socket, libc::SYS_connect];
+
+/// Calls of [`REFUSED`] that a child with a network makes before the seal.
+const LISTENING: &[i64] = &[libc::SYS_bind, libc::SYS_listen];
+
+/// The bits of a socket's type that are not flags.
+const TYPE: u64 = 0xf;
+
+/// Options of sockets that clients need, by level. All others are refused with a network: TCP sockets have many more,
+/// which replace the protocol or run filters in the kernel.
+#[rustfmt::skip]
+const SOCKET_OPTIONS: [(i32, &[i32]); 2] = [
+    (libc::SOL_SOCKET, &[
+        libc::SO_REUSEADDR, libc::SO_SNDBUF, libc::SO_RCVBUF, libc::SO_KEEPALIVE, libc::SO_LINGER,
+        libc::SO_RCVTIMEO, libc::SO_SNDTIMEO,
+    ]),
+    (libc::IPPROTO_TCP, &[
+        libc::TCP_NODELAY, libc::TCP_CORK, libc::TCP_KEEPIDLE, libc::TCP_KEEPINTVL, libc::TCP_KEEPCNT,
+        libc::TCP_QUICKACK, libc::TCP_USER_TIMEOUT, libc::TCP_NOTSENT_LOWAT,
+    ]),
+];
+
 type Rules = BTreeMap<i64, Vec<Rule>>;
 
 /// The filters of the zygote, in the order of installation.
-pub(super) fn of_zygote(memory: MemoryCount) -> Result<[BpfProgram; 2], FilterError> {
+pub(super) fn of_zygote(memory: MemoryCount, network: Network) -> Result<[BpfProgram; 2], FilterError> {
     let named = ALLOWED.iter().chain(ALLOWED_LEGACY).chain(SETTING_UP).chain(REFUSED);
     let base = named.map(|number| *number as u32).collect();
     let mut refused = Rules::new();
@@ -207,13 +231,47 @@ pub(super) fn of_zygote(memory: MemoryCount) -> Result<[BpfProgram; 2], FilterEr
         refused.insert(libc::SYS_memfd_create, Vec::new());
     }
     set_id_rules(&mut refused)?;
+    if network == Network::Proxy {
+        network_rules(&mut refused)?;
+    }
     Ok([allow_only(&base, &[ALLOCATION], libc::ENOSYS as u16), compile(refused)?])
 }
 
+/// Replaces the rules for sockets by those of a sandbox with a network: TCP over IPv4 to connect, and pairs of connected
+/// local sockets. A pair of datagram sockets could be connected to something else.
+fn network_rules(refused: &mut Rules) -> Result<(), FilterError> {
+    for number in NETWORKING.iter().chain(LISTENING) {
+        refused.remove(number);
+    }
+    let not_one_of = |kinds: &[i32]| -> Result<Vec<Rule>, FilterError> {
+        let others = (0..=TYPE).filter(|kind| !kinds.iter().any(|one| *one as u64 == *kind));
+        others.map(|kind| rule(&[(1, Op::MaskedEq(TYPE), kind)])).collect()
+    };
+    let mut socket = not_one_of(&[libc::SOCK_STREAM])?;
+    socket.push(rule(&[(0, Op::Ne, libc::AF_INET as u64)])?);
+    // Not MPTCP or SMC, which are also streams of this family.
+    socket.push(rule(&[(2, Op::Ne, 0), (2, Op::Ne, libc::IPPROTO_TCP as u64)])?);
+    refused.insert(libc::SYS_socket, socket);
+    let pairs = refused.entry(libc::SYS_socketpair).or_default();
+    pairs.extend(not_one_of(&[libc::SOCK_STREAM, libc::SOCK_SEQPACKET])?);
+    let mut options = vec![rule(&SOCKET_OPTIONS.map(|(level, _)| (1, Op::Ne, level as u64)))?];
+    for (level, names) in SOCKET_OPTIONS {
+        let mut others = vec![(1, Op::Eq, level as u64)];
+        others.extend(names.iter().map(|name| (2, Op::Ne, *name as u64)));
+        options.push(rule(&others)?);
+    }
+    refused.insert(libc::SYS_setsockopt, options);
+    // Connects without `connect`, which Landlock does not see.
+    let fast_open = libc::MSG_FASTOPEN as u64;
+    refused.insert(libc::SYS_sendto, vec![rule(&[(3, Op::MaskedEq(fast_open), fast_open)])?]);
+    Ok(())
+}
+
 /// The filter that a child installs last.
-pub(super) fn of_seal() -> Result<BpfProgram, FilterError> {
+pub(super) fn of_seal(network: Network) -> Result<BpfProgram, FilterError> {
     let mut rules = Rules::new();
-    for number in SETTING_UP {
+    let listening = if network == Network::Proxy { LISTENING } else { &[] };
+    for number in SETTING_UP.iter().chain(listening) {
         rules.insert(*number, Vec::new());
     }
     let new_namespace = NEW_NAMESPACE
@@ -284,7 +342,8 @@ pub(super) fn to_bytes(program: &[sock_filter]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ALLOWED, ALLOWED_LEGACY, MemoryCount, REFUSED, SETTING_UP, of_seal, of_zygote};
+    use super::{ALLOWED, ALLOWED_LEGACY, LISTENING, MemoryCount, NETWORKING, REFUSED, SETTING_UP, of_seal, of_zygote};
+    use crate::Network;
 
     #[test]
     fn no_call_is_both_allowed_and_refused() {
@@ -296,7 +355,17 @@ mod tests {
     #[test]
     fn the_seal_is_small() {
         // Each child has to install it.
-        assert!(of_seal().unwrap().len() < 120, "{}", of_seal().unwrap().len());
-        assert!(of_zygote(MemoryCount::Processes).unwrap()[0].len() > 100);
+        for network in [Network::Off, Network::Proxy] {
+            let length = of_seal(network).unwrap().len();
+            assert!(length < 120, "{length}");
+            assert!(of_zygote(MemoryCount::Processes, network).unwrap()[0].len() > 100);
+        }
+    }
+
+    #[test]
+    fn a_network_changes_only_calls_that_are_otherwise_refused() {
+        for number in NETWORKING.iter().chain(LISTENING) {
+            assert!(REFUSED.contains(number), "system call {number}");
+        }
     }
 }

@@ -110,6 +110,7 @@ pub(super) fn settings(start: &Start, privilege: Privilege, memory: MemoryCount,
         readable: root::readable(&start.folders),
         landlock_abi: landlock::find().unwrap_or(0),
         memory,
+        network: start.network,
     }
 }
 

@@ -1,9 +1,10 @@
 //! Starts the zygote: namespaces, the file tree, no privileges, the filters, Python.
 
-use super::confinement::{NEW_NAMESPACES, Proc, Settings, entering, sealing};
+use super::confinement::{Proc, Settings, entering, new_namespaces, sealing};
 use super::kernel::{Forked, exit_now, fork_into, install_filter};
 use super::privilege::{Privilege, drop_root};
 use super::{LaunchError, root, seccomp};
+use crate::Network;
 use crate::native::messages::{self, Slot, Start};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::mount::{MountFlags, mount};
@@ -101,7 +102,7 @@ impl Zygote {
         let common = root::common()?;
         let common = if settings.proc == Proc::Empty { common.with_foreign_proc()? } else { common };
         let named = root::named(&start.guest_dir, &start.folders)?;
-        let filters = seccomp::of_zygote(settings.memory)
+        let filters = seccomp::of_zygote(settings.memory, settings.network)
             .map_err(|error| LaunchError::other("make the filters", error.to_string()))?;
         let flags = SocketFlags::CLOEXEC;
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
@@ -111,7 +112,7 @@ impl Zygote {
         let pidfd = match fork_into(NAMESPACES).map_err(step("fork the zygote"))? {
             Forked::Parent(_, pidfd) => pidfd,
             Forked::Child => {
-                let ready = set_up(start, settings.proc, privilege, (common, named), &filters, &theirs, &stderr);
+                let ready = set_up(start, settings, privilege, (common, named), &filters, &theirs, &stderr);
                 let error = match ready {
                     // Returns only if it fails.
                     Ok(mut python) => LaunchError::io(format!("start {}", start.python.display()), &python.exec()),
@@ -126,7 +127,7 @@ impl Zygote {
         let sealing = sealing(settings).map_err(|error| LaunchError::other("make the filters", error.to_string()))?;
         let config = serde_json::json!({
             "preload": start.preload,
-            "clone_flags": NEW_NAMESPACES,
+            "clone_flags": new_namespaces(settings.network),
             "enter": entering(settings).to_json(),
             "seal": sealing.to_json(),
         });
@@ -164,7 +165,7 @@ impl Zygote {
 /// Sets up the new process, up to the start of Python.
 fn set_up(
     start: &Start,
-    proc: Proc,
+    settings: &Settings,
     privilege: Privilege,
     (common, named): (root::Common, Vec<OwnedFd>),
     filters: &[seccompiler::BpfProgram; 2],
@@ -173,7 +174,10 @@ fn set_up(
 ) -> Result<Command, LaunchError> {
     let step = |name: &'static str| move |errno| LaunchError::step(name, errno);
     name_yourself()?;
-    let mut tree = root::Growing::begin(common, proc.of_zygote())?;
+    let mut tree = root::Growing::begin(common, settings.proc.of_zygote())?;
+    if settings.network == Network::Proxy {
+        root::add_certificates().map_err(|error| LaunchError::io("copy the certificates", &error))?;
+    }
     tree.add(named, &start.folders)?;
     tree.enter()?;
     if start.preload.as_ref().is_some_and(|modules| !modules.is_empty()) {

@@ -68,8 +68,13 @@ impl Outcome {
 
 /// Runs the script in a sandbox.
 pub(crate) fn inside(coracle: &Coracle, facts: &str, probes: &str) -> Outcome {
+    inside_with(coracle, facts, probes, &[])
+}
+
+/// Runs the script in a sandbox, with more arguments of `sandboxed`.
+pub(crate) fn inside_with(coracle: &Coracle, facts: &str, probes: &str, more: &[&str]) -> Outcome {
     let code = script("inside", &format!("WORKSPACE = '/workspace'\n{facts}"), &format!("{probes}\nresult = report()"));
-    Outcome::of(&python(coracle, &code))
+    Outcome::of(&python(coracle, &code, more))
 }
 
 /// Runs the script outside, as the same user, in the workspace's folder on the host.

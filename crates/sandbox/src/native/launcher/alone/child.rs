@@ -3,6 +3,7 @@
 //! Trust boundary: the order of steps in `confine` makes sure that no untrusted code runs before the process is
 //! confined.
 
+use crate::Network;
 use crate::native::launcher::LaunchError;
 use crate::native::launcher::confinement::{Proc, sealing, settling};
 use crate::native::launcher::id_map::{IdMaps, Mounts};
@@ -124,8 +125,8 @@ impl Child {
         let last_capability = last_capability();
         let common = self.common.take().map_or_else(root::common, Ok)?;
         let mut tree = root::Growing::begin(common, self.proc.of_sandbox())?;
-        let kernel_counts = seccomp::of_zygote(MemoryCount::Kernel).map_err(wrong)?;
-        let we_count = seccomp::of_zygote(MemoryCount::Processes).map_err(wrong)?;
+        let of_zygote = |memory| seccomp::of_zygote(memory, Network::Off).map_err(wrong);
+        let (kernel_counts, we_count) = (of_zygote(MemoryCount::Kernel)?, of_zygote(MemoryCount::Processes)?);
 
         let (Word::Start(start), _) = self.hear()? else { return Err(unexpected()) };
         let named = self.named(&start)?;
