@@ -156,6 +156,8 @@ const TABLE: &[Row] = &[
     Row { name: "coracle-guest", ours: Ours::These(&["coracle-protocol", "coracle-types"]), theirs: Theirs::Any },
     Row { name: "coracle-protocol", ours: Ours::These(&["coracle-types"]), theirs: Theirs::Any },
     Row { name: "coracle-store", ours: Ours::These(&["coracle-types"]), theirs: Theirs::Any },
+    // A proxy: it knows neither tools nor sandboxes, and its caller decides about each request.
+    Row { name: "coracle-egress", ours: Ours::These(&[]), theirs: Theirs::Without(&["axum", "reqwest", "rmcp"]) },
     Row { name: "coracle-models", ours: Ours::These(&["coracle-types"]), theirs: Theirs::Without(&["axum", "rmcp"]) },
     Row { name: "coracle-types", ours: Ours::These(&[]), theirs: Theirs::Only(&["serde", "serde_json", "thiserror"]) },
     // An implementation of its own of what `coracle-agent` and others speak: it may know none of them.
