@@ -16,3 +16,4 @@ pub use error::PlanError;
 pub(crate) use making::make;
 pub use running::PlanApproval;
 pub(crate) use running::PlanRunner;
+pub use view::hide_in_plan;

@@ -11,7 +11,7 @@ use crate::audit::RunKind;
 use crate::capture::Capture;
 use crate::execution::{Executor, Facts, forbidden};
 use crate::host_calls::HostCalls;
-use crate::journal::{Tape, Taped, outcome, text_digest};
+use crate::journal::{Tape, outcome, text_digest};
 use crate::request::Request;
 use crate::run::{Context, run};
 use crate::sessions::Live;
