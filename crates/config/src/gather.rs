@@ -225,10 +225,8 @@ impl Gathered {
 
     fn text(&mut self, path: &'static str, kind: Kind, text: &str, source: &Source<'_>) {
         let origin = (source.origin)(Place::default());
-        let is_composite = matches!(
-            kind,
-            Kind::Decisions | Kind::Approvers | Kind::Rules | Kind::Providers | Kind::Entries(_)
-        );
+        let is_composite =
+            matches!(kind, Kind::Decisions | Kind::Approvers | Kind::Rules | Kind::Providers | Kind::Entries(_));
         if is_composite {
             match Node::parse(text) {
                 Ok(node) => self.value(path, kind, &node, &origin, source),

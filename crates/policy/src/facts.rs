@@ -117,7 +117,7 @@ impl Moment {
 mod tests {
     use super::Moment;
     use std::collections::BTreeSet;
-use std::time::{Duration, UNIX_EPOCH};
+    use std::time::{Duration, UNIX_EPOCH};
 
     #[test]
     fn moments_are_in_utc() {

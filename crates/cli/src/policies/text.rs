@@ -11,7 +11,8 @@ impl PolicyText {
     pub(crate) fn of(loaded: &Loaded) -> anyhow::Result<Self> {
         let servers = loaded.settings.mcp_servers.iter();
         let labels: Vec<_> = servers.map(|(name, entry)| (name, &entry.labels)).collect();
-        let bytes = serde_json::to_vec(&(&loaded.settings.policy, labels)).context("cannot write the policy as JSON")?;
+        let bytes =
+            serde_json::to_vec(&(&loaded.settings.policy, labels)).context("cannot write the policy as JSON")?;
         Ok(Self { bytes })
     }
 

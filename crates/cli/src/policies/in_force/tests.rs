@@ -1,9 +1,9 @@
 use super::{Held, PolicyInForce};
 use coracle_config::{LoadOptions, Loaded};
 use coracle_engine::{CallCaps, Toolbox, ToolboxConfig};
-use coracle_policy::Policy;
+use coracle_policy::{Policy, ToolNames};
 use coracle_store::{MemoryStore, Store};
-use coracle_types::Decision;
+use coracle_types::{Decision, Schema, ServerName, Tool, ToolHints};
 use coracle_upstream::{Options, Upstream};
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
@@ -49,9 +49,18 @@ fn place() -> Place {
 }
 
 impl Place {
-    fn decision(&self) -> Option<Decision> {
-        let policy = self.policy.toolbox.approvals().policy();
-        policy.rules().iter().map(|rule| rule.decision).next()
+    fn decision(&self) -> Decision {
+        let tool = Tool {
+            server: ServerName::new("bank").unwrap(),
+            name: "pay".to_owned(),
+            title: None,
+            description: String::new(),
+            input_schema: Schema::default(),
+            output_schema: None,
+            category: None,
+            hints: ToolHints::default(),
+        };
+        self.policy.toolbox.approvals().policy().decide(&tool, &ToolNames::of_wire(&tool)).decision
     }
 
     fn load(&self) -> Loaded {
@@ -87,20 +96,20 @@ async fn settings_that_were_read_earlier_do_not_replace_later_ones() {
         drop(held);
         assert!(!follower.join().unwrap(), "the change was taken up twice");
     });
-    assert_eq!(place.decision(), Some(Decision::Deny));
+    assert_eq!(place.decision(), Decision::Deny);
 }
 
 #[tokio::test]
 async fn a_changed_file_is_taken_up_whole_or_not_at_all() {
     let place = place();
-    assert_eq!(place.decision(), Some(Decision::Allow));
+    assert_eq!(place.decision(), Decision::Allow);
     assert!(place.policy.take_up().unwrap().is_none());
     let broken = "policy:\n  tools: { \"bank.pay\": deny }\n  rules:\n    - { name: x, require: args.amount <= }\n";
     std::fs::write(&place.file, broken).unwrap();
     let told = format!("{:#}", place.policy.take_up().err().unwrap());
     assert!(told.contains("coracle.yaml:4: the expression cannot be parsed"), "{told}");
-    assert_eq!(place.decision(), Some(Decision::Allow));
+    assert_eq!(place.decision(), Decision::Allow);
     std::fs::write(&place.file, rule("deny")).unwrap();
     assert!(place.policy.take_up().unwrap().is_some());
-    assert_eq!(place.decision(), Some(Decision::Deny));
+    assert_eq!(place.decision(), Decision::Deny);
 }
