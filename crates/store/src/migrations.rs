@@ -17,6 +17,7 @@ pub(crate) const MIGRATIONS: &[(i64, &str, &str)] = &[
     (13, "argument decisions", include_str!("../migrations/0013_argument_decisions.sql")),
     (14, "group approvals", include_str!("../migrations/0014_group_approvals.sql")),
     (15, "sources", include_str!("../migrations/0015_sources.sql")),
+    (17, "queues", include_str!("../migrations/0017_queues.sql")),
 ];
 
 /// The newest schema version that this version supports.
