@@ -5,7 +5,7 @@ use crate::context;
 use crate::error::RunError;
 use crate::item::StoredItem;
 use crate::live::LiveRun;
-use crate::service::{RunService, damaged};
+use crate::service::{RunService, damaged, random};
 use crate::spec::RunSpec;
 use crate::surroundings::{Continued, Resumed};
 use crate::wire::response;
@@ -94,7 +94,7 @@ impl RunService {
             return Err(RunError::invalid("input", message));
         }
         let continued = Continued { run: parked, calls: Vec::new(), late };
-        self.begin(user, spec, input, Some(Resumed { continued, answers })).await
+        self.begin(RunId::from_random(random()?), user, spec, input, Some(Resumed { continued, answers })).await
     }
 
     /// The parked run that a request leaves behind, because it goes on without an answer.

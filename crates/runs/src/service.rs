@@ -56,12 +56,13 @@ impl RunService {
 
     /// Starts a run with this input.
     pub async fn start(&self, user: &UserId, spec: RunSpec, input: Vec<Item>) -> Result<Arc<LiveRun>, RunError> {
-        self.begin(user, spec, input, None).await
+        self.begin(RunId::from_random(random()?), user, spec, input, None).await
     }
 
-    /// Starts a run, which continues a parked one if a person has answered its questions.
+    /// Starts a run with this ID, which continues a parked one if a person has answered its questions.
     pub(crate) async fn begin(
         &self,
+        id: RunId,
         user: &UserId,
         spec: RunSpec,
         input: Vec<Item>,
@@ -70,7 +71,6 @@ impl RunService {
         if spec.conversation.is_some() && !spec.is_stored {
             return Err(RunError::invalid("store", "runs of a conversation are always stored"));
         }
-        let id = RunId::from_random(random()?);
         let store = if spec.is_stored { &self.inner.store } else { &self.inner.memory };
         let surroundings = &self.inner.surroundings;
         let records = self.records_before(user, &spec).await?;
@@ -193,6 +193,9 @@ impl RunService {
         tokio::spawn(async move {
             drive.work(&service.inner.stop, &run, response).await;
             service.live().remove(&key);
+            if let Some(conversation) = &run.conversation {
+                service.after_run(&key.0, conversation, &run.id).await;
+            }
         });
         live
     }

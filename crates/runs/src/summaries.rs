@@ -178,6 +178,11 @@ impl RunService {
         }
     }
 
+    /// The run that is under way in a conversation in this process.
+    pub fn running_in(&self, user: &UserId, id: &ConversationId) -> Option<RunId> {
+        self.live_in(user, id).map(|run| run.id.clone())
+    }
+
     /// Stops the run that is under way in a conversation and returns it, once it has ended. `None` if there is none.
     pub async fn stop_in(&self, user: &UserId, id: &ConversationId) -> Result<Option<RunSummary>, RunError> {
         let store = &self.inner.store;

@@ -20,7 +20,8 @@ use std::time::SystemTime;
 const MAX_ATTEMPTS: u32 = 20;
 
 impl RunService {
-    /// Continues the runs whose process is gone, and ends those whose client is gone. Returns their number.
+    /// Continues the runs whose process is gone, ends those whose client is gone, and goes on with queues. Returns the number
+    /// of these runs.
     pub async fn take_up(&self) -> Result<usize, RunError> {
         let lost = self.inner.store.take_lost_runs().await?;
         let count = lost.len();
@@ -30,6 +31,7 @@ impl RunService {
                 self.give_up(&user, &id, RunState::Failed, "interrupted", &error.to_string()).await;
             }
         }
+        self.resume_queues().await?;
         Ok(count)
     }
 

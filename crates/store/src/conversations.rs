@@ -1,10 +1,23 @@
-use crate::{ConversationRecord, NewItem, RunRecord, StoreError};
+use crate::{ConversationRecord, NewItem, RunRecord, StoreError, bounds};
 use async_trait::async_trait;
 use coracle_types::{ConversationId, RunId, UserId};
+use serde_json::Value;
 use std::fmt;
 
 /// The maximum length of a text to search for, in bytes.
 pub const MAX_SEARCH_BYTES: usize = 1 << 10;
+
+/// The maximum size of the queue of a conversation, as JSON. Images are the largest part.
+pub const MAX_QUEUE_BYTES: usize = 32 << 20;
+
+/// The messages that wait for the runs of a conversation, as the program that runs them writes them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct QueueRecord {
+    /// Number of changes so far.
+    pub version: u64,
+    /// The messages; `None` if there are none.
+    pub content: Option<Value>,
+}
 
 /// An item of a conversation that is created from another one.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,4 +67,30 @@ pub trait Conversations: Send + Sync + fmt::Debug {
         limit: usize,
         before: Option<&RunId>,
     ) -> Result<Vec<RunRecord>, StoreError>;
+
+    /// The queue of a conversation; `None` if the conversation does not exist. It is deleted with the conversation, and a
+    /// fork has none.
+    async fn queue(&self, user: &UserId, id: &ConversationId) -> Result<Option<QueueRecord>, StoreError>;
+
+    /// Writes the queue of a conversation if its version is still `expected`, and returns the new version. On the disk
+    /// when this returns.
+    ///
+    /// Exactly one of several writers with the same `expected` succeeds. The others get [`StoreError::Conflict`].
+    async fn put_queue(
+        &self,
+        user: &UserId,
+        id: &ConversationId,
+        content: Option<&Value>,
+        expected: u64,
+    ) -> Result<u64, StoreError>;
+
+    /// The conversations of all users that have a queue.
+    async fn queues(&self) -> Result<Vec<(UserId, ConversationId)>, StoreError>;
+}
+
+/// The JSON of a queue. Both stores reject the same values.
+pub(crate) fn queue_text(content: &Value) -> Result<String, StoreError> {
+    let text = content.to_string();
+    bounds::within("queue", text.len(), MAX_QUEUE_BYTES)?;
+    Ok(text)
 }

@@ -52,7 +52,7 @@ pub use bounds::{
     MAX_CONTEXT_BYTES, MAX_ITEM_BYTES, MAX_ITEMS, MAX_NAME_BYTES, MAX_OUTCOME_BYTES, MAX_PAGE, MAX_PATH_BYTES,
     MAX_PREVIEW_BYTES, MAX_RECORDING_BYTES, MAX_RUN_REQUEST_BYTES, MAX_SECRET_BYTES, MAX_SHAPE_BYTES, MAX_TOOLS_BYTES,
 };
-pub use conversations::{Conversations, ForkedItem, MAX_SEARCH_BYTES};
+pub use conversations::{Conversations, ForkedItem, MAX_QUEUE_BYTES, MAX_SEARCH_BYTES, QueueRecord};
 pub use derived::DerivedKey;
 pub use environments::{
     ChangingEnvironments, Environment, EnvironmentError, Environments, NewEnvironment, Package, UsedEnvironment,

@@ -18,6 +18,7 @@ pub(crate) const MIGRATIONS: &[(i64, &str, &str)] = &[
     (14, "group approvals", include_str!("../migrations/0014_group_approvals.sql")),
     (15, "sources", include_str!("../migrations/0015_sources.sql")),
     (16, "limit use", include_str!("../migrations/0016_limit_use.sql")),
+    (17, "queues", include_str!("../migrations/0017_queues.sql")),
 ];
 
 /// The newest schema version that this version supports.

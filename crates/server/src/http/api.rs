@@ -10,6 +10,7 @@ mod executions;
 mod plans;
 mod policy;
 mod providers;
+mod queue;
 mod savings;
 mod server_changes;
 mod server_sign_ins;
@@ -81,6 +82,7 @@ fn personal_routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .merge(approvals::routes())
         .merge(conversations::routes())
+        .merge(queue::routes())
         .merge(savings::routes())
         .merge(decisions::routes())
         .merge(sources::routes())

@@ -2,8 +2,9 @@
 
 use super::MemoryStore;
 use super::runs::after;
+use crate::conversations::queue_text;
 use crate::moment::kept;
-use crate::{ConversationRecord, Conversations, ForkedItem, MAX_PAGE, RunRecord, StoreError, bounds};
+use crate::{ConversationRecord, Conversations, ForkedItem, MAX_PAGE, QueueRecord, RunRecord, StoreError, bounds};
 use async_trait::async_trait;
 use coracle_types::{ConversationId, RunId, UserId};
 use serde_json::Value;
@@ -66,6 +67,33 @@ impl Conversations for MemoryStore {
         let Some(own) = all.get(user) else { return Ok(Vec::new()) };
         let runs = own.newest_runs().into_iter().filter(|run| run.conversation.as_ref() == Some(id));
         Ok(after(runs, before, |run| &run.id).take(limit.min(MAX_PAGE)).cloned().collect())
+    }
+
+    async fn queue(&self, user: &UserId, id: &ConversationId) -> Result<Option<QueueRecord>, StoreError> {
+        Ok(self.all_runs().get_mut(user).and_then(|own| own.queue_mut(id)).cloned())
+    }
+
+    async fn put_queue(
+        &self,
+        user: &UserId,
+        id: &ConversationId,
+        content: Option<&Value>,
+        expected: u64,
+    ) -> Result<u64, StoreError> {
+        content.map(queue_text).transpose()?;
+        let mut all = self.all_runs();
+        let missing = || StoreError::NoConversation { id: id.to_string() };
+        let queue = all.get_mut(user).and_then(|own| own.queue_mut(id)).ok_or_else(missing)?;
+        if queue.version != expected {
+            return Err(StoreError::Conflict { what: format!("the queue of {id}"), expected });
+        }
+        *queue = QueueRecord { version: expected + 1, content: content.cloned() };
+        Ok(queue.version)
+    }
+
+    async fn queues(&self) -> Result<Vec<(UserId, ConversationId)>, StoreError> {
+        let all = self.all_runs();
+        Ok(all.iter().flat_map(|(user, own)| own.queues().map(|id| (user.clone(), id.clone()))).collect())
     }
 }
 

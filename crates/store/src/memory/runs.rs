@@ -5,7 +5,7 @@ use crate::moment::kept;
 use crate::runs::{continued_by, not_parked};
 use crate::{
     ConversationRecord, ForkedItem, ItemPage, ItemRecord, ItemsOf, MAX_ITEMS, MAX_PAGE, NewItem, NewRun, NewStep,
-    Progress, RunCall, RunRecord, RunState, Runs, StepKind, StepRecord, StoreError, bounds,
+    Progress, QueueRecord, RunCall, RunRecord, RunState, Runs, StepKind, StepRecord, StoreError, bounds,
 };
 use async_trait::async_trait;
 use coracle_types::{ConversationId, ItemId, RunId, UserId};
@@ -21,6 +21,8 @@ pub(super) type AllRuns = BTreeMap<UserId, UserRuns>;
 #[derive(Debug, Default)]
 pub(super) struct UserRuns {
     conversations: BTreeMap<ConversationId, ConversationRecord>,
+    /// Only those that have been written.
+    queues: BTreeMap<ConversationId, QueueRecord>,
     runs: BTreeMap<RunId, KeptRun>,
     /// All items in the order in which they were added.
     items: Vec<KeptItem>,
@@ -113,8 +115,19 @@ impl UserRuns {
 
     fn delete_conversation(&mut self, id: &ConversationId) {
         self.conversations.remove(id);
+        self.queues.remove(id);
         self.runs.retain(|_, run| run.record.conversation.as_ref() != Some(id));
         self.items.retain(|item| item.conversation.as_ref() != Some(id));
+    }
+
+    /// The queue of a conversation; `None` if the conversation does not exist.
+    pub(super) fn queue_mut(&mut self, id: &ConversationId) -> Option<&mut QueueRecord> {
+        self.conversations.contains_key(id).then(|| self.queues.entry(id.clone()).or_default())
+    }
+
+    /// The conversations that have a queue.
+    pub(super) fn queues(&self) -> impl Iterator<Item = &ConversationId> {
+        self.queues.iter().filter(|(_, queue)| queue.content.is_some()).map(|(id, _)| id)
     }
 
     pub(super) fn conversation_mut(&mut self, id: &ConversationId) -> Option<&mut ConversationRecord> {

@@ -1,11 +1,13 @@
 //! Searching, renaming and forking conversations, as rows.
 
 use super::SqliteStore;
-use super::rows::count;
+use super::rows::{count, damaged};
 use super::runs::{CONVERSATION, ConversationRow, RUN, RunRow, conversation, insert_conversation, run, taken};
-use crate::{ConversationRecord, Conversations, ForkedItem, MAX_PAGE, RunRecord, StoreError, bounds};
+use crate::conversations::queue_text;
+use crate::{ConversationRecord, Conversations, ForkedItem, MAX_PAGE, QueueRecord, RunRecord, StoreError, bounds};
 use async_trait::async_trait;
 use coracle_types::{ConversationId, RunId, UserId};
+use serde_json::Value;
 use sqlx::{AssertSqlSafe, Connection as _};
 
 #[async_trait]
@@ -107,5 +109,67 @@ impl Conversations for SqliteStore {
         .await
         .map_err(self.failed("read the runs of a conversation"))?;
         rows.into_iter().map(run).collect()
+    }
+
+    async fn queue(&self, user: &UserId, id: &ConversationId) -> Result<Option<QueueRecord>, StoreError> {
+        let row: Option<(i64, Option<String>)> = sqlx::query_as(
+            "SELECT queue_version, queue FROM conversations WHERE user_id = ?1 AND conversation_id = ?2",
+        )
+        .bind(user.as_str())
+        .bind(id.as_str())
+        .fetch_optional(&self.pool)
+        .await
+        .map_err(self.failed("read a queue"))?;
+        let Some((version, text)) = row else { return Ok(None) };
+        let content: Option<Value> = text
+            .map(|text| serde_json::from_str(&text).map_err(|error| damaged(&format!("queue of {id}"), error)))
+            .transpose()?;
+        Ok(Some(QueueRecord { version: version as u64, content }))
+    }
+
+    async fn put_queue(
+        &self,
+        user: &UserId,
+        id: &ConversationId,
+        content: Option<&Value>,
+        expected: u64,
+    ) -> Result<u64, StoreError> {
+        let text = content.map(queue_text).transpose()?;
+        let failed = self.failed("write a queue");
+        let mut writer = self.writer().await?;
+        let written = sqlx::query(
+            "UPDATE conversations SET queue = ?3, queue_version = ?4 + 1
+             WHERE user_id = ?1 AND conversation_id = ?2 AND queue_version = ?4",
+        )
+        .bind(user.as_str())
+        .bind(id.as_str())
+        .bind(text)
+        .bind(i64::try_from(expected).unwrap_or(i64::MAX))
+        .execute(&mut *writer)
+        .await
+        .map_err(&failed)?;
+        drop(writer);
+        if written.rows_affected() == 0 {
+            return Err(match self.queue(user, id).await? {
+                Some(_) => StoreError::Conflict { what: format!("the queue of {id}"), expected },
+                None => StoreError::NoConversation { id: id.to_string() },
+            });
+        }
+        self.durable.wait().await?;
+        Ok(expected + 1)
+    }
+
+    async fn queues(&self) -> Result<Vec<(UserId, ConversationId)>, StoreError> {
+        let rows: Vec<(String, String)> =
+            sqlx::query_as("SELECT user_id, conversation_id FROM conversations WHERE queue IS NOT NULL")
+                .fetch_all(&self.pool)
+                .await
+                .map_err(self.failed("list queues"))?;
+        rows.into_iter()
+            .map(|(user, id)| {
+                let user = UserId::new(user).map_err(|error| damaged("user of a queue", error))?;
+                Ok((user, ConversationId::new(id).map_err(|error| damaged("conversation of a queue", error))?))
+            })
+            .collect()
     }
 }

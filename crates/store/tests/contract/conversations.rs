@@ -1,8 +1,8 @@
 use crate::given::{at, user};
 use crate::runs::{conversation, conversation_id, end, run, run_id};
 use coracle_store::{
-    ConversationRecord, ForkedItem, ItemPage, ItemsOf, MAX_SEARCH_BYTES, NewItem, NewRun, Progress, RunEnd, RunState,
-    Store, StoreError,
+    ConversationRecord, ForkedItem, ItemPage, ItemsOf, MAX_QUEUE_BYTES, MAX_SEARCH_BYTES, NewItem, NewRun, Progress,
+    QueueRecord, RunEnd, RunState, Store, StoreError,
 };
 use coracle_types::{ConversationId, ItemId};
 use serde_json::{Map, Value, json};
@@ -135,4 +135,54 @@ pub(crate) async fn a_run_that_a_later_one_continues_is_not_old(store: Arc<dyn S
     assert_eq!(store.delete_old_runs(at(1_000)).await.unwrap(), 3);
     let left: Vec<_> = store.runs(&ann, 10, None).await.unwrap().into_iter().map(|run| run.id).collect();
     assert_eq!(left, [run_id(5), run_id(4)], "the newest is still running, and continues the other");
+}
+
+pub(crate) async fn a_queue_is_written_by_one_of_several_writers(store: Arc<dyn Store>) {
+    let ann = user("ann");
+    let of = conversation(&*store, "ann", 1, 1).await.id;
+    assert_eq!(store.queue(&ann, &of).await.unwrap(), Some(QueueRecord::default()));
+    let (one, two) = (json!(["one"]), json!(["one", "two"]));
+    assert_eq!(store.put_queue(&ann, &of, Some(&one), 0).await.unwrap(), 1);
+    let late = store.put_queue(&ann, &of, Some(&two), 0).await.unwrap_err();
+    assert!(matches!(late, StoreError::Conflict { expected: 0, .. }), "{late}");
+    assert_eq!(store.queue(&ann, &of).await.unwrap(), Some(QueueRecord { version: 1, content: Some(one) }));
+    assert_eq!(store.put_queue(&ann, &of, Some(&two), 1).await.unwrap(), 2, "the control");
+    let large = json!("x".repeat(MAX_QUEUE_BYTES));
+    let refused = store.put_queue(&ann, &of, Some(&large), 2).await.unwrap_err();
+    assert!(matches!(refused, StoreError::TooLarge { .. }), "{refused}");
+    assert_eq!(store.queue(&ann, &of).await.unwrap(), Some(QueueRecord { version: 2, content: Some(two) }));
+    // An empty queue keeps its version: a writer that is late still notices.
+    assert_eq!(store.put_queue(&ann, &of, None, 2).await.unwrap(), 3);
+    assert_eq!(store.queue(&ann, &of).await.unwrap(), Some(QueueRecord { version: 3, content: None }));
+    assert_eq!(store.queues().await.unwrap(), []);
+}
+
+pub(crate) async fn queues_are_for_their_owner_and_go_with_their_conversation(store: Arc<dyn Store>) {
+    let (ann, bob) = (user("ann"), user("bob"));
+    let own = conversation(&*store, "ann", 1, 1).await.id;
+    let other = conversation(&*store, "bob", 2, 1).await.id;
+    let content = json!(["a message"]);
+    let missing = store.put_queue(&bob, &own, Some(&content), 0).await.unwrap_err();
+    assert!(matches!(missing, StoreError::NoConversation { .. }), "{missing}");
+    store.put_queue(&ann, &own, Some(&content), 0).await.unwrap();
+    assert_eq!(store.queue(&bob, &own).await.unwrap(), None);
+    assert!(store.queue(&ann, &own).await.unwrap().unwrap().content.is_some(), "the control");
+    store.put_queue(&bob, &other, Some(&content), 0).await.unwrap();
+    let mut all = store.queues().await.unwrap();
+    all.sort();
+    assert_eq!(all, [(ann.clone(), own.clone()), (bob.clone(), other.clone())]);
+    let fork = ConversationRecord {
+        id: conversation_id(3),
+        title: None,
+        metadata: Map::new(),
+        created_at: at(7),
+        changed_at: at(8),
+    };
+    store.fork_conversation(&ann, &fork, &[]).await.unwrap();
+    assert_eq!(store.queue(&ann, &fork.id).await.unwrap(), Some(QueueRecord::default()));
+    assert!(store.delete_conversation(&ann, &own).await.unwrap());
+    assert_eq!(store.queue(&ann, &own).await.unwrap(), None);
+    assert_eq!(store.queues().await.unwrap(), [(bob.clone(), other.clone())]);
+    store.delete_user_data(&bob).await.unwrap();
+    assert_eq!(store.queues().await.unwrap(), []);
 }

@@ -132,6 +132,8 @@ contract!(
     conversations::conversations_are_found_by_title_and_text,
     conversations::conversations_are_renamed_and_forked_for_their_owner_only,
     conversations::the_runs_of_a_conversation_are_paged_from_the_newest,
+    conversations::a_queue_is_written_by_one_of_several_writers,
+    conversations::queues_are_for_their_owner_and_go_with_their_conversation,
     accounts::nothing_is_left_of_a_deleted_user,
     accounts::users_are_returned_as_they_were_added,
     accounts::a_name_or_identity_cannot_be_taken_twice,

@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use coracle_engine::content_type;
 use coracle_models::{Item, Part};
-use coracle_runs::InputOptions;
+use coracle_runs::{InputOptions, QueuedFile};
 use coracle_types::UserId;
 use serde_json::{Value, json};
 
@@ -135,6 +135,21 @@ impl App {
             }
         });
         Ok(parts.flatten().collect())
+    }
+
+    /// The names and sizes of uploaded files.
+    pub(crate) async fn queued_files(
+        &self,
+        user: &UserId,
+        files: &[(&str, bool)],
+    ) -> Result<Vec<QueuedFile>, ApiError> {
+        let frontend = self.frontend.of_user(user);
+        let mut found = Vec::new();
+        for (id, is_shown) in files {
+            let StoredFile { id, name, bytes, .. } = stored_file::find(&frontend, id).await?;
+            found.push(QueuedFile { id, name, bytes, is_shown: *is_shown });
+        }
+        Ok(found)
     }
 
     async fn image(&self, user: &UserId, file: &StoredFile, left: &mut u64) -> Result<Value, ApiError> {
