@@ -29,7 +29,7 @@ use crate::waiting::telling;
 use asking::Asking;
 use async_trait::async_trait;
 use coracle_guardrails::Access;
-use coracle_policy::{Approver, Call, Charge, Circumstances, Interface, Refusal};
+use coracle_policy::{Approver, Call, Charge, Circumstances, Grant, Interface, Refusal};
 use coracle_store::Place;
 use coracle_types::{Event, ExecutionId, MAX_CALL_BYTES, ServerName, SessionId, Tool, ToolHints, UserId};
 use coracle_upstream::{CallContext, ServerState, ServerStatus, UpstreamError};
@@ -405,11 +405,7 @@ impl Broker {
             names: &names,
             arguments: &arguments,
             cargo: &cargo,
-            circumstances: Circumstances {
-                calls: current.line.number().saturating_sub(1),
-                conversation: self.caller.conversation.as_ref().map(Place::as_str),
-                interface: self.caller.interface,
-            },
+            circumstances: self.circumstances(current),
             doubt,
         };
         let (approver, audit, number) = (self.caller.approver.as_ref(), &self.caller.audit, current.line.number());
@@ -438,19 +434,43 @@ impl Broker {
         self.started(server, &mut current.line, self.toolbox.upstream().tools(user, server))
             .await
             .map_err(|error| upstream_failed(&error))?;
-        self.receives(server, tool.hints).await?;
-        let charge = match self.toolbox.approvals().charge(&question).await {
-            Ok(charge) => charge,
-            Err(refusal) => return Err(self.denied(server, &tool, bytes, &arguments, current, &refusal).await),
-        };
+        let charge = self.settled(&question, &grant, bytes, current).await?;
         let Value::Object(arguments) = arguments else { return Err(refused("internal", "the arguments are gone")) };
-        // Last of all: what is recorded as allowed is called.
-        if let Err(error) = audit.allowed(self.call_of(server, &tool.name, bytes, current), &arguments, &grant).await {
+        Ok(Admitted { tool, arguments, charge })
+    }
+
+    fn circumstances(&self, current: &Current) -> Circumstances<'_> {
+        Circumstances {
+            calls: current.line.number().saturating_sub(1),
+            conversation: self.caller.conversation.as_ref().map(Place::as_str),
+            interface: self.caller.interface,
+        }
+    }
+
+    /// Charges a call that is decided, and records it. This comes last of all: what is recorded as allowed is called.
+    async fn settled(
+        &self,
+        call: &Call<'_>,
+        grant: &Grant,
+        bytes: u64,
+        current: &mut Current,
+    ) -> Result<Charge, HostCallError> {
+        let Tool { server, name, hints, .. } = call.tool;
+        self.receives(server, *hints).await?;
+        let charge = match self.toolbox.approvals().charge(call).await {
+            Ok(charge) => charge,
+            Err(refusal) => return Err(self.denied(server, call.tool, bytes, call.arguments, current, &refusal).await),
+        };
+        let Value::Object(arguments) = call.arguments else {
+            return Err(refused("internal", "the arguments are gone"));
+        };
+        let allowed = self.caller.audit.allowed(self.call_of(server, name, bytes, current), arguments, grant).await;
+        if let Err(error) = allowed {
             charge.give_back().await;
             return Err(error);
         }
         current.line.reached(Stage::Allowed);
-        Ok(Admitted { tool, arguments, charge })
+        Ok(charge)
     }
 
     /// Records that a call is denied, and returns the error for the code.

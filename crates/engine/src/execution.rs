@@ -34,8 +34,7 @@ use coracle_types::{Artifact, ErrorCode, Event, Execution, ExecutionId, Failure,
 use facts::{Log, assemble};
 pub(crate) use refusals::forbidden;
 use refusals::{
-    being_deleted, check, elsewhere_ran, no_folder, not_audited, not_resumed, suggest_resuming,
-    too_many_sessions,
+    being_deleted, check, elsewhere_ran, no_folder, not_audited, not_resumed, suggest_resuming, too_many_sessions,
 };
 use serde_json::Value;
 use std::path::{Path, PathBuf};

@@ -217,9 +217,8 @@ impl Tools {
         let Some(toolbox) = &self.toolbox else { return Err(NoCalls::refusal(request.method).into()) };
         let DirectRequest { user, conversation, server, method, arguments, interface, cancel } = request;
         let approver = Arc::new(NobodyToAsk);
-        let broker = self
-            .broker_for(toolbox, Client { user, session: None, conversation, approver, interface, cancel })
-            .await;
+        let broker =
+            self.broker_for(toolbox, Client { user, session: None, conversation, approver, interface, cancel }).await;
         Box::pin(broker.pass_on_request(&server, method, arguments, make)).await
     }
 

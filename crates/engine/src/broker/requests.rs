@@ -3,7 +3,6 @@
 
 use super::flows::Holds;
 use super::{Broker, Current, LESS};
-use crate::audit::Stage;
 use crate::host_calls::{HostCallError, refused, upstream_failed};
 use crate::json;
 use crate::request::DirectError;
@@ -78,23 +77,14 @@ impl Broker {
             names: &names,
             arguments: &arguments,
             cargo: &cargo,
+            circumstances: self.circumstances(current),
             doubt: None,
         };
-        let decided = self.toolbox.approvals().decide(call, &NobodyToAsk).await;
-        let Value::Object(arguments) = arguments else { return Err(refused("internal", "the arguments are gone")) };
-        let audit = &self.caller.audit;
-        let grant = match decided {
-            Ok(grant) => grant,
-            Err(refusal) => {
-                audit.denied(self.call_of(server, method, bytes, current), &arguments, &refusal).await;
-                current.line.reached(Stage::Denied);
-                return Err(refused(refusal.code(), &format!("{refusal}; {}", refusal.hint())));
-            }
+        match self.toolbox.approvals().decide(call, &NobodyToAsk).await {
+            Ok(grant) => self.settled(&call, &grant, bytes, current).await?,
+            Err(refusal) => return Err(self.denied(server, &tool, bytes, &arguments, current, &refusal).await),
         };
-        self.receives(server, tool.hints).await?;
-        // Last of all: what is recorded as allowed is made.
-        audit.allowed(self.call_of(server, method, bytes, current), &arguments, &grant).await?;
-        current.line.reached(Stage::Allowed);
+        let Value::Object(arguments) = arguments else { return Err(refused("internal", "the arguments are gone")) };
         Ok(arguments)
     }
 }

@@ -14,7 +14,9 @@ use crate::toolbox::Inventory;
 use crate::tools::Known;
 use crate::verdict::Ending;
 use coracle_store::{ExecutionRecord, SessionRecord, TaskState};
-use coracle_types::{Artifact, Enforced, ErrorCode, Execution, ExecutionId, Failure, LimitsReport, SandboxState, SessionId};
+use coracle_types::{
+    Artifact, Enforced, ErrorCode, Execution, ExecutionId, Failure, LimitsReport, SandboxState, SessionId,
+};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
