@@ -1,17 +1,15 @@
 mod flows;
+mod limits;
 
 use crate::call::Call;
-use crate::charge::Charge;
 use crate::definition::{arguments_digest, definition_digest};
-use crate::facts::Facts;
 use crate::grants::{Grants, Reach, Span};
-use crate::limits::LimitVerdict;
 use crate::restrictions::Restrictions;
 use crate::{
     Answer, Approver, Doubt, Flows, GroupAnswer, GroupApprover, NoQuorum, NobodyToAsk, Policy, Question, QuestionId,
     Reason, Refusal, Verdict,
 };
-use coracle_store::{Charged, LimitCharge, Store, StoreError, ToolDecision};
+use coracle_store::{Store, StoreError, ToolDecision};
 use coracle_types::{Decision, ExecutionId, ServerName, SessionId, Tool, UserId};
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -254,37 +252,6 @@ impl Approvals {
         policy.decide_call(&policy.facts(call))
     }
 
-    /// Charges a call to all limits that are about its tool, or refuses it. To be called once, as the last step before the
-    /// call is made.
-    pub async fn charge(&self, call: &Call<'_>) -> Result<Charge, Refusal> {
-        let policy = self.policy();
-        let facts = policy.facts(call);
-        let charges = charges(&policy, &facts)?;
-        if charges.is_empty() {
-            return Ok(Charge::nothing());
-        }
-        match self.store.charge(&charges, facts.at).await {
-            Ok(Charged::All) => Ok(Charge::new(Arc::clone(&self.store), charges, facts.at)),
-            Ok(Charged::Exceeded(number)) => Err(Refusal::limited(policy.limits().used_up(&charges[number]))),
-            Err(error) => Err(not_counted(&error)),
-        }
-    }
-
-    /// Refuses a call that a limit does not allow now. Charges nothing.
-    async fn limited(&self, call: &Call<'_>) -> Result<(), Refusal> {
-        let policy = self.policy();
-        let facts = policy.facts(call);
-        let charges = charges(&policy, &facts)?;
-        if charges.is_empty() {
-            return Ok(());
-        }
-        match self.store.allows(&charges, facts.at).await {
-            Ok(Charged::All) => Ok(()),
-            Ok(Charged::Exceeded(number)) => Err(Refusal::limited(policy.limits().used_up(&charges[number]))),
-            Err(error) => Err(not_counted(&error)),
-        }
-    }
-
     /// What the user restricts about the tool of a call.
     async fn restriction(&self, call: &Call<'_>) -> Option<Decision> {
         let (user, tool) = (call.user, call.tool);
@@ -484,15 +451,4 @@ fn without_doubt(answer: Answer, doubt: Doubt) -> Result<Grant, Refusal> {
     } else {
         Err(Refusal::InDoubt { doubt, was_refused: answer == Answer::Refuse })
     }
-}
-
-/// What a call is charged.
-fn charges(policy: &Policy, facts: &Facts<'_>) -> Result<Vec<LimitCharge>, Refusal> {
-    policy.limits().charges(policy.groups(), facts).map_err(Refusal::limited)
-}
-
-/// A call that cannot be counted is refused.
-fn not_counted(error: &StoreError) -> Refusal {
-    let error = Some(format!("the store does not count calls: {error}"));
-    Refusal::limited(LimitVerdict { name: "policy.limits".to_owned(), origin: String::new(), error })
 }

@@ -2,12 +2,13 @@
 
 use crate::{Caller, approvals, destructive, with_store};
 use coracle_policy::{
-    Answer, Approvals, Approver, Cargo, FlowLine, Flows, Grant, KnownServers, Labels, NobodyToAsk, Question, Refusal,
-    ServerLabels, Sources, Valuable,
+    Answer, Approvals, Approver, Cargo, CheckSpec, Checks, FlowLine, Flows, Grant, KnownServers, Labels, LimitSpec,
+    Limits, NobodyToAsk, Placed, Policy, Question, Refusal, Rules, ServerLabels, Sources, Valuable,
 };
 use coracle_store::{MemoryStore, Provenance, Store};
 use coracle_types::ServerLabel::{Exfil, Private, Untrusted};
 use coracle_types::{Decision, ServerLabel, ServerName, Tool, ToolHints, UserId};
+use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 
@@ -300,6 +301,47 @@ async fn a_denied_tool_is_refused_without_a_question_and_rules_that_change_withd
     changing.replace_flows(flows(&["crm -> mail: ask"], None));
     let allowed = caller.calls(&harmless("mail", "send"), &Changing(Arc::clone(&changing), "crm -> web: deny")).await;
     assert!(allowed.is_ok());
+}
+
+#[tokio::test]
+async fn no_one_is_asked_about_the_data_of_a_call_that_a_condition_or_a_limit_refuses() {
+    let placed = |text: &str| Placed { text: text.to_owned(), origin: "coracle.yaml:2".to_owned() };
+    let condition = CheckSpec {
+        name: "to-us".to_owned(),
+        tools: Some(placed("mail.*")),
+        require: placed("args.to == 'us'"),
+        origin: "coracle.yaml:1".to_owned(),
+        ..CheckSpec::default()
+    };
+    let limit = LimitSpec {
+        name: "sizes".to_owned(),
+        tools: Some(placed("mail.*")),
+        window: placed("1h"),
+        amount: Some(placed("args.size")),
+        max: Some(5),
+        origin: "coracle.yaml:3".to_owned(),
+        ..LimitSpec::default()
+    };
+    let policy = Policy::new(Rules::default());
+    let policy = policy.with_checks(Checks::new(vec![condition]).unwrap());
+    let policy = policy.with_limits(Limits::new(vec![limit]).unwrap());
+    let approvals = Arc::new(Approvals::new(policy, Arc::new(MemoryStore::new())));
+    approvals.replace_flows(flows(&["crm -> mail: ask"], None));
+    let caller = Caller { cargo: reading(&["crm"]), ..Caller::new(&approvals, "ann", None, "exec") };
+    let tool = harmless("mail", "send");
+    for (arguments, by) in [
+        (json!({ "to": "them", "size": 1 }), "condition \"to-us\""),
+        (json!({ "to": "us", "size": 6 }), "limit \"sizes\""),
+    ] {
+        let person = Scripted::new(&[Answer::Once]);
+        let refusal = caller.calls_with(&tool, &arguments, &person).await.unwrap_err();
+        assert!(refusal.code() == "denied_by_policy" && refusal.to_string().contains(by), "{refusal}");
+        assert!(person.asked().is_empty(), "{arguments}");
+    }
+    // The control: what neither refuses is asked about.
+    let person = Scripted::new(&[Answer::Once]);
+    assert!(caller.calls_with(&tool, &json!({ "to": "us", "size": 5 }), &person).await.is_ok());
+    assert_eq!(person.asked().len(), 1);
 }
 
 #[test]
