@@ -92,7 +92,7 @@ fn token_in(text: &str) -> String {
 fn without_users_the_key_of_the_server_stands_for_a_program() {
     let settings = json!({ "privacy": { "mode": "model" } });
     let site = Site::with_settings(As::current(), &[], &settings.to_string());
-    let program = site.local_client();
+    let program = site.client_with("of no user");
     let body = json!({ "code": "len(mail)", "session": "s", "context_vars": { "mail": MAIL } });
     assert_eq!(program.post("/api/executions", &body).json()["result"], MAIL.len());
     let log = program.get("/api/sessions/s").text();
