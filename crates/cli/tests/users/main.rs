@@ -12,6 +12,7 @@ mod conversations;
 mod data_folder;
 mod decisions;
 mod demo;
+mod direct_requests;
 mod document;
 mod durability;
 mod faults;
