@@ -181,7 +181,10 @@ fn search(detector: &Detector, mut source: Box<dyn Read>, printer: &mut Printer<
     let mut bytes = Vec::new();
     source.by_ref().take(WHOLE_MOST + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > WHOLE_MOST {
-        eprintln!("note: the text is longer than {} MiB, so keys of JSON and heads of tables are no evidence", WHOLE_MOST >> 20);
+        eprintln!(
+            "note: the text is longer than {} MiB, so keys of JSON and heads of tables are no evidence",
+            WHOLE_MOST >> 20
+        );
         return read(detector, Box::new(Cursor::new(bytes).chain(source)), printer);
     }
     let text = text_of(&bytes);

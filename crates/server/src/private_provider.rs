@@ -177,7 +177,12 @@ mod tests {
     }
 
     fn call(name: &str, native: Option<Native>) -> Item {
-        Item::Call(Call { id: "c".to_owned(), name: name.to_owned(), arguments: format!("{{\"to\":\"{MAIL}\"}}"), native })
+        Item::Call(Call {
+            id: "c".to_owned(),
+            name: name.to_owned(),
+            arguments: format!("{{\"to\":\"{MAIL}\"}}"),
+            native,
+        })
     }
 
     /// A request with an address of mail, or another word, in each of its parts.
@@ -197,8 +202,14 @@ mod tests {
             instructions: format!("write to {word}"),
             items: vec![
                 Item::User { parts: vec![Part::text(word)] },
-                Item::Reasoning { text: word.to_owned(), native: native(json!({ "summary": word, "signature": "c2ln" })) },
-                Item::Reasoning { text: String::new(), native: native(json!({ "text": "plain", "signature": "c2ln" })) },
+                Item::Reasoning {
+                    text: word.to_owned(),
+                    native: native(json!({ "summary": word, "signature": "c2ln" })),
+                },
+                Item::Reasoning {
+                    text: String::new(),
+                    native: native(json!({ "text": "plain", "signature": "c2ln" })),
+                },
                 call("send", native(json!({ "extra": word }))),
                 call(&format!("ask {word}"), None),
             ],

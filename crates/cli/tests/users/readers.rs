@@ -53,7 +53,8 @@ fn programs_see_tokens_where_people_see_the_data() {
     assert_eq!(program.get("/api/skills/asks").json()["name"], "asks");
 
     // Calls of single tools.
-    let call = |client: &Client| client.post("/api/tools/people/records/call", &json!({ "arguments": { "batch": "b0" } }));
+    let call =
+        |client: &Client| client.post("/api/tools/people/records/call", &json!({ "arguments": { "batch": "b0" } }));
     assert_hidden(&call(&program).text(), &call(&person).text(), "a call");
 
     // Questions, while they are open and afterwards.

@@ -41,9 +41,10 @@ impl Toolbox {
             if let Some(spec) = specs.iter().find(|spec| is_named(spec.name.as_str())) {
                 self.recall(user, &spec.name).await;
                 let key = (Owner::of(spec.scope, user), spec.name.clone());
-                let tools = self.known().get(&key).and_then(|known| {
-                    Some(Listed { tools: known.tools()?.to_vec(), is_live: known.is_live() })
-                });
+                let tools = self
+                    .known()
+                    .get(&key)
+                    .and_then(|known| Some(Listed { tools: known.tools()?.to_vec(), is_live: known.is_live() }));
                 named.insert(name.to_owned(), tools);
             } else if unusable
                 .iter()

@@ -120,7 +120,8 @@ mod tests {
         assert_eq!(by_name.len(), 2, "only names with data have aliases: {by_name:?}");
         assert_eq!(by_name["ask ann@example.org"], "ask__EMAIL_3f9a1c0d5e7b2a64");
         assert!(by_name["ann@example.org"].len() == 64 && by_name["ann@example.org"].starts_with("EMAIL_3f9a"));
-        let taken = Aliases::between(vec!["a@b.org".to_owned(), "X_1".to_owned()], vec!["[X_1]".to_owned(), "X_1".to_owned()]);
+        let taken =
+            Aliases::between(vec!["a@b.org".to_owned(), "X_1".to_owned()], vec!["[X_1]".to_owned(), "X_1".to_owned()]);
         assert_eq!(taken.by_name["a@b.org"], "X_1_2");
     }
 

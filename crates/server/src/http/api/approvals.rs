@@ -93,11 +93,7 @@ async fn shown_to(app: &App, reader: &Reader, mut view: ApprovalView) -> Result<
         Refusals
     )
 )]
-async fn list(
-    State(app): State<App>,
-    reader: Reader,
-    Asked(which): Asked<Which>,
-) -> Result<Json<Approvals>, ApiError> {
+async fn list(State(app): State<App>, reader: Reader, Asked(which): Asked<Which>) -> Result<Json<Approvals>, ApiError> {
     let limit = listed(which.limit)?;
     let mut all = Approvals { approvals: Vec::new() };
     if which.state != Some(QuestionState::Ended) {
@@ -170,11 +166,7 @@ impl Watching {
     params(("id" = String, Path, description = "Question ID")),
     responses((status = 200, body = ApprovalView, description = "Question and its answer"), Refusals)
 )]
-async fn show(
-    State(app): State<App>,
-    reader: Reader,
-    At(id): At<String>,
-) -> Result<Json<ApprovalView>, ApiError> {
+async fn show(State(app): State<App>, reader: Reader, At(id): At<String>) -> Result<Json<ApprovalView>, ApiError> {
     let open = app.questions.open(&reader.user).into_iter().find(|open| open.question.id.as_str() == id);
     let view = match open {
         Some(open) => ApprovalView::of(&open, &reader.user),
@@ -261,9 +253,7 @@ async fn answer(
     let answered = app.questions.answer(&caller.user, &id, body.decision.into(), &caller.credential()).await;
     match answered {
         Ok(Answered::Ended(record)) => shown_to(&app, &reader, (*record).into()).await.map(Json),
-        Ok(Answered::Open(open)) => {
-            shown_to(&app, &reader, ApprovalView::of(&open, &caller.user)).await.map(Json)
-        }
+        Ok(Answered::Open(open)) => shown_to(&app, &reader, ApprovalView::of(&open, &caller.user)).await.map(Json),
         Err(error @ AnswerError::NotAnApprover { .. }) => {
             Err(ApiError::forbidden("not_an_approver", error.to_string()))
         }

@@ -170,11 +170,7 @@ impl From<ExecutionRecord> for Past {
     get, path = "/api/executions", operation_id = "list_executions", tag = "executions", params(Page),
     responses((status = 200, body = [Past], description = "Executions, newest first"), Refusals)
 )]
-async fn list(
-    State(app): State<App>,
-    reader: Reader,
-    Asked(page): Asked<Page>,
-) -> Result<Json<Vec<Past>>, ApiError> {
+async fn list(State(app): State<App>, reader: Reader, Asked(page): Asked<Page>) -> Result<Json<Vec<Past>>, ApiError> {
     let before = match page.before {
         None => None,
         Some(id) => Some(ExecutionId::new(&id).map_err(|error| ApiError::invalid(error.to_string()))?),

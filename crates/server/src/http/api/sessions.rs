@@ -105,11 +105,7 @@ struct Resumed {
     params(("handle" = String, Path, description = "Session ID, label or number")),
     responses((status = 200, body = Resumed, description = "Summary for continuing the session"), Refusals)
 )]
-async fn resume(
-    State(app): State<App>,
-    reader: Reader,
-    At(handle): At<String>,
-) -> Result<Json<Resumed>, ApiError> {
+async fn resume(State(app): State<App>, reader: Reader, At(handle): At<String>) -> Result<Json<Resumed>, ApiError> {
     let session = found(&app, &reader.user, &handle).await?;
     let text = app.frontend.engine.history().resume(&reader.user, &session).await;
     let mut text = text.map_err(|error| ApiError::internal("read a session", error))?;

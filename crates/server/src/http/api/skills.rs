@@ -108,11 +108,7 @@ struct Which {
         Refusals
     )
 )]
-async fn list(
-    State(app): State<App>,
-    reader: Reader,
-    Asked(which): Asked<Which>,
-) -> Result<Json<Value>, ApiError> {
+async fn list(State(app): State<App>, reader: Reader, Asked(which): Asked<Which>) -> Result<Json<Value>, ApiError> {
     let (act, params) = match which.query {
         None => ("list", Map::new()),
         Some(query) => ("search", object(json!({ "query": query }))),

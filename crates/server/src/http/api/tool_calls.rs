@@ -92,7 +92,8 @@ async fn call(
             Ok(Json(answer))
         }
         Err(mut error) => {
-            let (DirectError::Failed(HostCallError { message, .. }) | DirectError::Refused { message, .. }) = &mut error;
+            let (DirectError::Failed(HostCallError { message, .. }) | DirectError::Refused { message, .. }) =
+                &mut error;
             reader.protect(&app, &mut [Item::Text(message)]).await?;
             Err(failed(error))
         }

@@ -127,7 +127,8 @@ async fn usage(State(app): State<App>, Caller(user): Caller) -> Result<Json<Usag
 async fn export_own(State(app): State<App>, caller: Identity, reader: Reader) -> Result<Response, ApiError> {
     by_person(&caller, "exporting everything")?;
     if matches!(caller.how, How::Local) && reader.vault(&app).await?.is_some() {
-        let message = "exporting everything requires a person: use the web page, or `coracle users export local --to FILE`";
+        let message =
+            "exporting everything requires a person: use the web page, or `coracle users export local --to FILE`";
         return Err(ApiError::forbidden("insufficient_scope", message));
     }
     archive(&app, caller.user)
