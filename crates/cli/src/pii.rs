@@ -5,17 +5,21 @@ mod keeping;
 mod vault;
 
 use crate::output::{columns, json_line, plain};
+use crate::settings::load;
 use crate::status::{Mistake, Status};
+use crate::wiring::detector_settings;
 use anyhow::Context;
 use clap::{Args, Subcommand};
-use coracle_privacy::{Detector, DetectorError, DetectorSettings, Finding, Kind};
+use coracle_privacy::{Detector, DetectorError, Finding, Kind};
 use serde::Serialize;
 use std::fs::File;
-use std::io::{Read, Write, stdin, stdout};
+use std::io::{Cursor, Read, Write, stdin, stdout};
 use std::path::{Path, PathBuf};
 
 /// How much of a file is read at once.
 const PIECE: usize = 256 * 1024;
+/// How long a text may be to be searched as a whole, in bytes.
+const WHOLE_MOST: u64 = 32 << 20;
 /// How many findings a table has at most. JSON has all of them.
 const ROWS_MOST: usize = 10_000;
 /// Maximum length of a printed value in characters.
@@ -125,7 +129,7 @@ pub(crate) fn run(arguments: &PiiArguments, config: Option<&Path>) -> anyhow::Re
         PiiCommand::Forget(arguments) => return keeping::forget(arguments, config),
     };
     match &arguments.file {
-        Some(file) if !arguments.types => scan(arguments, file),
+        Some(file) if !arguments.types => scan(arguments, file, config),
         _ => types(arguments.json),
     }
 }
@@ -149,10 +153,12 @@ fn types(as_json: bool) -> anyhow::Result<Status> {
     Ok(Status::Success)
 }
 
-fn scan(arguments: &ScanArguments, file: &Path) -> anyhow::Result<Status> {
-    let mut settings = DetectorSettings::default();
-    settings.enable.clone_from(&arguments.enable);
-    settings.disable.clone_from(&arguments.disable);
+fn scan(arguments: &ScanArguments, file: &Path, config: Option<&Path>) -> anyhow::Result<Status> {
+    let mut settings = detector_settings(&load(config, Vec::new())?.settings)?;
+    // What the command says counts more than what the settings say.
+    settings.disable.retain(|kind| !arguments.enable.contains(kind));
+    settings.enable.extend(arguments.enable.iter().cloned());
+    settings.disable.extend(arguments.disable.iter().cloned());
     settings.min_confidence = arguments.min_confidence.unwrap_or(settings.min_confidence);
     let detector = Detector::new(settings).map_err(|error: DetectorError| Mistake::new(error, None::<&str>))?;
     let source: Box<dyn Read> = if file == Path::new("-") {
@@ -165,9 +171,26 @@ fn scan(arguments: &ScanArguments, file: &Path) -> anyhow::Result<Status> {
         Box::new(opened.map_err(|error| Mistake::new(format!("cannot open {}: {error}", file.display()), hint))?)
     };
     let mut printer = Printer { arguments, rows: Vec::new(), count: 0 };
-    read(&detector, source, &mut printer).with_context(|| format!("cannot search {}", file.display()))?;
+    search(&detector, source, &mut printer).with_context(|| format!("cannot search {}", file.display()))?;
     printer.finish()?;
     Ok(if arguments.fail_if_found && printer.count > 0 { Status::Failed } else { Status::Success })
+}
+
+/// Searches a text: as a whole, so that keys of JSON and heads of tables are evidence, or in pieces if it is too long for that.
+fn search(detector: &Detector, mut source: Box<dyn Read>, printer: &mut Printer<'_>) -> anyhow::Result<()> {
+    let mut bytes = Vec::new();
+    source.by_ref().take(WHOLE_MOST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > WHOLE_MOST {
+        eprintln!(
+            "note: the text is longer than {} MiB, so keys of JSON and heads of tables are no evidence",
+            WHOLE_MOST >> 20
+        );
+        return read(detector, Box::new(Cursor::new(bytes).chain(source)), printer);
+    }
+    let text = text_of(&bytes);
+    let found = detector.find_in_document(&text);
+    let mut place = Place { text, ..Place::default() };
+    found.iter().try_for_each(|finding| printer.print(finding, &mut place))
 }
 
 /// Reads a text in pieces, and prints what is found as soon as it is certain.

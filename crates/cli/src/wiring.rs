@@ -497,6 +497,11 @@ pub(crate) fn privacy_modes(settings: &Settings) -> PrivacyModes {
 
 /// What finds personal data.
 pub(crate) fn detector(settings: &Settings) -> anyhow::Result<Detector> {
+    Detector::new(detector_settings(settings)?).context("privacy")
+}
+
+/// What the settings say about the search for personal data.
+pub(crate) fn detector_settings(settings: &Settings) -> anyhow::Result<DetectorSettings> {
     let set = &settings.privacy;
     let kind = |key: &str, label: &String| {
         let known = || Kind::table().iter().map(|info| info.label).collect::<Vec<_>>().join(", ");
@@ -519,5 +524,5 @@ pub(crate) fn detector(settings: &Settings) -> anyhow::Result<Detector> {
     if !set.words.is_empty() {
         wanted.custom.push(custom(WORD_LABEL, Matcher::Words(set.words.clone())));
     }
-    Detector::new(wanted).context("privacy")
+    Ok(wanted)
 }

@@ -159,3 +159,105 @@ fn readable(value: &Value) -> Value {
         other => other.clone(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::hide;
+    use coracle_models::{Call, Item, ModelRequest, Native, Part, ResponseFormat, ToolChoice, ToolDefinition};
+    use coracle_privacy::{Detector, Vaults};
+    use coracle_store::MemoryStore;
+    use coracle_types::UserId;
+    use serde_json::{Map, Value, json};
+    use std::sync::Arc;
+
+    const MAIL: &str = "kim.quinn@example.org";
+
+    fn native(value: Value) -> Option<Native> {
+        Some(Native { origin: "lab".to_owned(), value })
+    }
+
+    fn call(name: &str, native: Option<Native>) -> Item {
+        Item::Call(Call {
+            id: "c".to_owned(),
+            name: name.to_owned(),
+            arguments: format!("{{\"to\":\"{MAIL}\"}}"),
+            native,
+        })
+    }
+
+    /// A request with an address of mail, or another word, in each of its parts.
+    fn request(word: &str) -> ModelRequest {
+        let schema = json!({ "type": "object", "properties": { "to": {
+            "type": "string", "description": format!("such as {word}"), "enum": [word], "default": word,
+        } } });
+        let parameters: Map<String, Value> = schema.as_object().cloned().unwrap();
+        let tool = |name: String| ToolDefinition {
+            name,
+            description: format!("writes to {word}"),
+            parameters: parameters.clone(),
+            strict: None,
+        };
+        ModelRequest {
+            model: "m".to_owned(),
+            instructions: format!("write to {word}"),
+            items: vec![
+                Item::User { parts: vec![Part::text(word)] },
+                Item::Reasoning {
+                    text: word.to_owned(),
+                    native: native(json!({ "summary": word, "signature": "c2ln" })),
+                },
+                Item::Reasoning {
+                    text: String::new(),
+                    native: native(json!({ "text": "plain", "signature": "c2ln" })),
+                },
+                call("send", native(json!({ "extra": word }))),
+                call(&format!("ask {word}"), None),
+            ],
+            tools: vec![tool("send".to_owned()), tool(format!("ask {word}"))],
+            tool_choice: ToolChoice::Tool(format!("ask {word}")),
+            parallel_calls: None,
+            max_output_tokens: None,
+            temperature: None,
+            top_p: None,
+            stop: vec![word.to_owned()],
+            effort: None,
+            format: Some(ResponseFormat::JsonSchema {
+                name: "form".to_owned(),
+                schema: json!({ "type": "object", "description": word }),
+                strict: None,
+            }),
+            cache_key: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn nothing_of_a_request_has_personal_data() {
+        let vaults = Vaults::new(Arc::new(MemoryStore::new()), Detector::default(), None);
+        let vault = vaults.of(&UserId::local()).await.unwrap();
+        let mut hidden = request(MAIL);
+        let aliases = hide(&vault, &mut hidden).await.unwrap();
+        let shown = format!("{hidden:?}");
+        assert!(!shown.contains("kim.quinn") && shown.contains("[EMAIL_"), "{shown}");
+        assert!(!aliases.is_empty());
+        let alias = &hidden.tools[1].name;
+        assert!(alias.starts_with("ask__EMAIL_"), "{alias}");
+        assert_eq!(hidden.tool_choice, ToolChoice::Tool(alias.clone()));
+        assert_eq!(hidden.tools[0].name, "send");
+        // Items in the form of the provider stay unless they have personal data.
+        let natives: Vec<bool> = hidden
+            .items
+            .iter()
+            .filter_map(|item| match item {
+                Item::Reasoning { native, .. } | Item::Call(Call { native, .. }) => Some(native.is_some()),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(natives, [false, true, false, false]);
+        // The control: without personal data, everything but the arguments of the calls stays.
+        let mut plain = request("somebody");
+        assert!(hide(&vault, &mut plain).await.unwrap().is_empty());
+        let original = request("somebody");
+        assert_eq!((plain.tools, plain.format, plain.stop), (original.tools, original.format, original.stop));
+        assert_eq!(plain.items[..3], original.items[..3]);
+    }
+}

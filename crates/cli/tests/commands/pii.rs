@@ -52,6 +52,34 @@ fn a_large_file_with_invalid_bytes_is_searched_in_pieces() {
 }
 
 #[test]
+fn settings_keys_and_heads_of_tables_decide_what_is_found() {
+    let place = Place::new();
+    let found = |name: &str, text: &str| -> Vec<(String, String)> {
+        let file = place.put(name, text).display().to_string();
+        let lines = place.output(&["pii", "scan", &file, "--json", "--show-values"]);
+        let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let word = |value: &Value| value.as_str().unwrap().to_owned();
+        lines.map(|line| (word(&line["type"]), word(&line["value"]))).collect()
+    };
+    let pair = |kind: &str, value: &str| (kind.to_owned(), value.to_owned());
+    let json = r#"{"last_name": "Lee", "order": "T-1234"}"#;
+    assert_eq!(found("row.json", json), [pair("PERSON", "Lee")]);
+    assert_eq!(found("other.json", &json.replace("last_name", "colour")), [], "the control");
+    assert_eq!(found("rows.csv", "id,surname\n1,Lee\n"), [pair("PERSON", "Lee")]);
+    assert_eq!(found("other.csv", "id,colour\n1,Lee\n"), [], "the control");
+    let settings = json!({ "privacy": {
+        "patterns": { "ORDER": r"\bT-\d{4}\b" }, "words": ["blue heron"], "kinds": { "disable": ["PERSON"] },
+    } });
+    place.put("coracle.yaml", &settings.to_string());
+    assert_eq!(found("row.json", json), [pair("ORDER", "T-1234")]);
+    let words = found("words.txt", "the Blue Heron plan");
+    assert!(words.len() == 1 && words[0].1 == "Blue Heron", "{words:?}");
+    let file = place.put("row.json", json).display().to_string();
+    let enabled = place.output(&["pii", "scan", &file, "--enable", "PERSON"]);
+    assert!(enabled.contains("PERSON") && enabled.contains("ORDER"), "{enabled}");
+}
+
+#[test]
 fn the_exit_status_can_depend_on_findings() {
     let place = Place::new();
     let found = place.put("found.txt", TEXT).display().to_string();

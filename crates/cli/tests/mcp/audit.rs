@@ -154,6 +154,47 @@ echo(text='canary-result')";
 }
 
 #[test]
+fn refused_code_and_replays_are_in_the_log_and_obey_the_rules() {
+    let bridge = Bridge::new(As::current());
+    let servers = json!({ "plain": bridge.plain("plain") });
+    bridge.servers(&servers);
+    let session = ["--session", "s"];
+    let noted = bridge.run("python", "from servers.plain import note\nnote(text='y')", &session);
+    assert_eq!(noted["result"], "done", "{noted:#}");
+    assert_eq!(bridge.run("python", "import os\nos.system('true')", &session)["success"], true);
+    let replay = || -> Value {
+        let output = bridge.coracle.command().args(["sessions", "replay", "s", "--json"]).output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+    };
+    // The control: both tasks are run again, and nothing is called.
+    let replayed = replay();
+    let tasks = replayed["tasks"].as_array().unwrap();
+    assert!(tasks.iter().all(|task| task["skipped"].is_null() && task["differences"] == json!([])), "{replayed:#}");
+    let log = records(&bridge);
+    let began = of_kind(&log, "execution.began");
+    assert_eq!(began.iter().filter(|record| record["replay"] == true).count(), 2, "{began:#?}");
+    assert_eq!((began.len(), of_kind(&log, "execution.ended").len(), received(&bridge)), (4, 4, 1));
+    assert!(of_kind(&log, "execution.denied").is_empty());
+    // A rule denies the call by now.
+    bridge.settings(&json!({ "mcpServers": servers, "policy": { "tools": { "plain.note": "deny" } } }));
+    let replayed = replay();
+    assert_ne!(replayed["tasks"][0]["differences"], json!([]), "{replayed:#}");
+    let log = records(&bridge);
+    let denied = of_kind(&log, "call.decided").into_iter().filter(|record| record["decision"] == "deny").count();
+    assert_eq!((denied, received(&bridge)), (1, 1));
+    // The guardrails do not allow the code by now.
+    bridge.settings(&json!({ "mcpServers": servers, "guardrails": { "strict_mode": true } }));
+    let replayed = replay();
+    assert!(replayed["tasks"][0]["skipped"].is_null(), "{replayed:#}");
+    assert!(replayed["tasks"][1]["skipped"].as_str().unwrap().contains("os.system"), "{replayed:#}");
+    assert_eq!(bridge.run("python", "import os\nos.system('true')", &[])["error_code"], "denied");
+    let log = records(&bridge);
+    let denied = of_kind(&log, "execution.denied");
+    let reasons: Vec<&Value> = denied.iter().map(|record| &record["reason"]).collect();
+    assert_eq!(reasons, ["denied", "denied"], "{log:#?}");
+}
+
+#[test]
 fn a_changed_log_is_found_and_stops_calls_until_it_is_set_aside() {
     let bridge = Bridge::new(As::current());
     bridge.servers(&json!({ "plain": bridge.plain("plain") }));

@@ -140,6 +140,15 @@ async fn unknown_tools_cause_a_warning_with_the_nearest_names() {
 }
 
 #[tokio::test]
+async fn strict_mode_refuses_tools_that_do_not_exist() {
+    let outcome = run(strict(), "from servers.notes import reed_note").await;
+    assert_eq!(code_of(&outcome), Some(ErrorCode::Denied));
+    assert!(outcome.execution.failure.unwrap().error.contains("the nearest are read_note"));
+    assert_eq!(code_of(&run(strict(), "from servers.nodes import read_note").await), Some(ErrorCode::Denied));
+    assert_eq!(code_of(&run(strict(), "from servers.notes import read_note").await), None, "the control");
+}
+
+#[tokio::test]
 async fn the_broker_refuses_writes_of_a_task_that_only_reads() {
     let calls = vec!["read_note", "write_note", "move_note"];
     // The code does not name the tools: only the broker can see the calls.

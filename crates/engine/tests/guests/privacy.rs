@@ -188,6 +188,18 @@ async fn model_hides_personal_data_from_the_model_only() {
 }
 
 #[tokio::test]
+async fn code_that_is_strict_gets_tokens_from_servers_of_other_modes_too() {
+    for other in [PrivacyMode::Off, PrivacyMode::Model] {
+        let seen = run(modes(PrivacyMode::Strict, Some(other)), Audience::Model).await;
+        assert_hidden(&seen.replies[0].value.to_string());
+        assert!(!seen.replies[2].error.as_ref().unwrap().message.contains(MAIL), "{other:?}");
+        assert_eq!(seen.got, [json!({ "customer": customer() })], "the tool gets the data itself");
+        let control = run(modes(PrivacyMode::Model, Some(other)), Audience::Model).await;
+        assert_eq!(control.replies[0].value["value"], customer(), "{other:?}");
+    }
+}
+
+#[tokio::test]
 async fn strict_hides_personal_data_from_code_and_tools_get_it_exactly() {
     for modes in [modes(PrivacyMode::Strict, None), modes(PrivacyMode::Off, Some(PrivacyMode::Strict))] {
         let seen = run(modes, Audience::Model).await;

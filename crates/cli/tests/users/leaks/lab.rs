@@ -196,12 +196,19 @@ impl Lab {
             format!("/api/executions/{id}"),
             "/api/executions?limit=1".to_owned(),
             format!("/api/sessions/{session}"),
+            format!("/api/sessions/{session}/resume"),
+            "/api/skills".to_owned(),
+            "/api/plans".to_owned(),
             "/api/sessions".to_owned(),
             "/api/artifacts".to_owned(),
             "/api/approvals".to_owned(),
             "/api/tools".to_owned(),
         ] {
             told.push(client.get(&path).text());
+        }
+        for form in ["structured", "error", "refused"] {
+            let call = json!({ "arguments": { "batch": batch.name, "form": form } });
+            told.push(client.post("/api/tools/people/records/call", &call).text());
         }
         Told { by: format!("/api/executions, {language}"), text: told.join("\n") }
     }
