@@ -25,6 +25,7 @@ mod live_settings;
 mod local_models;
 mod page;
 mod playing;
+mod queues;
 mod recording;
 mod responses;
 mod server_sign_ins;
