@@ -18,6 +18,8 @@ pub const MAX_QUEUED: usize = 100;
 const ATTEMPTS: u32 = 50;
 /// Number of attempts to start a run in a conversation that is busy only for a moment.
 const STARTS: u32 = 3;
+/// Time between them.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// The messages that wait in a conversation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -268,7 +270,7 @@ impl RunService {
             let text = (!message.text.trim().is_empty()).then(|| Part::text(message.text.clone()));
             let parts: Vec<Part> = text.into_iter().chain(message.parts.iter().cloned()).collect();
             let spec = RunSpec { conversation: Some(id.clone()), ..message.spec.clone() };
-            let started = self.begin(run, user, spec, vec![Item::User { parts }], None).await;
+            let started = Box::pin(self.begin(run, user, spec, vec![Item::User { parts }], None)).await;
             let is_busy = matches!(started, Err(RunError::Busy));
             let settled = self.rewrite(user, id, |queue| {
                 match &started {
@@ -288,7 +290,7 @@ impl RunService {
                 Ok(run) => tracing::info!(run = %run.id, %user, conversation = %id, "a queued message was sent"),
                 Err(RunError::Busy) if attempt < STARTS => {
                     // The run in the way may have ended before the message could be sent again.
-                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    tokio::time::sleep(PAUSE).await;
                     continue;
                 }
                 Err(error) => tracing::warn!(%user, conversation = %id, %error, "a queued message was not sent"),
