@@ -73,6 +73,7 @@ export class Queue {
   async add(message: Message, isFirst = false): Promise<boolean> {
     if (!this.#conversation) {
       this.#early = isFirst ? [message, ...this.#early] : [...this.#early, message];
+      this.messages = this.#early.map(({ text, files }, index) => ({ id: `early-${index}`, text, files }));
       return true;
     }
     const body = {

@@ -180,7 +180,6 @@ export class Thread {
       if (!this.id) {
         this.title = history.titleOf(message?.text || (message?.files ?? []).map((file) => file.name).join(', '));
         this.id = await history.create(this.title);
-        void this.queue.attach(this.id);
       }
       const { run, ...begun } = await start({
         ...(model ? { model } : {}),
@@ -192,6 +191,8 @@ export class Thread {
       this.usage = null;
       this.#channel.postMessage({ conversation: this.id, run } satisfies Started);
       this.#follow(run, begun);
+      // Not before: what was queued meanwhile comes after this message.
+      void this.queue.attach(this.id);
       return true;
     } catch (error) {
       this.entries = before;
