@@ -18,6 +18,8 @@ pub const MAX_QUEUED: usize = 100;
 const ATTEMPTS: u32 = 50;
 /// Number of attempts to start a run in a conversation that is busy only for a moment.
 const STARTS: u32 = 3;
+/// Time between them.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// The messages that wait in a conversation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -268,7 +270,7 @@ impl RunService {
             let text = (!message.text.trim().is_empty()).then(|| Part::text(message.text.clone()));
             let parts: Vec<Part> = text.into_iter().chain(message.parts.iter().cloned()).collect();
             let spec = RunSpec { conversation: Some(id.clone()), ..message.spec.clone() };
-            let started = self.begin(run, user, spec, vec![Item::User { parts }], None).await;
+            let started = Box::pin(self.begin(run, user, spec, vec![Item::User { parts }], None)).await;
             let is_busy = matches!(started, Err(RunError::Busy));
             let settled = self.rewrite(user, id, |queue| {
                 match &started {
@@ -288,7 +290,7 @@ impl RunService {
                 Ok(run) => tracing::info!(run = %run.id, %user, conversation = %id, "a queued message was sent"),
                 Err(RunError::Busy) if attempt < STARTS => {
                     // The run in the way may have ended before the message could be sent again.
-                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    tokio::time::sleep(PAUSE).await;
                     continue;
                 }
                 Err(error) => tracing::warn!(%user, conversation = %id, %error, "a queued message was not sent"),
@@ -380,85 +382,4 @@ fn missing_message(id: &str) -> RunError {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{MAX_QUEUED, Queue, QueueChange, QueuedMessage};
-    use crate::error::RunError;
-    use crate::spec::RunSpec;
-    use coracle_types::RunId;
-
-    fn message(id: &str) -> QueuedMessage {
-        QueuedMessage {
-            id: id.to_owned(),
-            text: format!("text of {id}"),
-            files: Vec::new(),
-            parts: Vec::new(),
-            spec: RunSpec::default(),
-            added_ms: 1,
-            starting: None,
-        }
-    }
-
-    fn queue(ids: &[&str]) -> Queue {
-        Queue { messages: ids.iter().map(|id| message(id)).collect(), ..Queue::default() }
-    }
-
-    fn ids(queue: &Queue) -> Vec<&str> {
-        queue.messages.iter().map(|message| message.id.as_str()).collect()
-    }
-
-    #[test]
-    fn messages_are_edited_sorted_and_removed() {
-        let mut queue = queue(&["a", "b", "c"]);
-        queue.apply(&QueueChange::Order(vec!["c".to_owned(), "a".to_owned()])).unwrap();
-        assert_eq!(ids(&queue), ["c", "a", "b"]);
-        queue.apply(&QueueChange::Edit { id: "a".to_owned(), text: "other".to_owned() }).unwrap();
-        assert_eq!(queue.messages[1].text, "other");
-        let empty = queue.apply(&QueueChange::Edit { id: "a".to_owned(), text: " ".to_owned() });
-        assert!(matches!(empty, Err(RunError::Invalid { .. })), "{empty:?}");
-        queue.apply(&QueueChange::Remove { id: "c".to_owned() }).unwrap();
-        assert_eq!(ids(&queue), ["a", "b"]);
-        queue.add(message("first"), true).unwrap();
-        queue.add(message("last"), false).unwrap();
-        assert_eq!(ids(&queue), ["first", "a", "b", "last"]);
-        queue.apply(&QueueChange::Clear).unwrap();
-        assert_eq!(queue.stored().unwrap(), None);
-    }
-
-    #[test]
-    fn a_message_that_is_being_sent_cannot_be_changed() {
-        let mut queue = queue(&["a", "b"]);
-        assert_eq!(queue.next().map(|next| next.id.as_str()), Some("a"), "the control");
-        queue.messages[0].starting = Some(RunId::from_random(1));
-        assert_eq!(queue.next(), None);
-        for change in [
-            QueueChange::Edit { id: "a".to_owned(), text: "x".to_owned() },
-            QueueChange::Remove { id: "a".to_owned() },
-            QueueChange::Order(vec!["a".to_owned()]),
-        ] {
-            let refused = queue.apply(&change);
-            assert!(matches!(refused, Err(RunError::Missing { .. })), "{change:?} {refused:?}");
-        }
-        queue.add(message("c"), true).unwrap();
-        queue.apply(&QueueChange::Order(vec!["b".to_owned(), "c".to_owned()])).unwrap();
-        assert_eq!(ids(&queue), ["a", "b", "c"]);
-        queue.apply(&QueueChange::Clear).unwrap();
-        assert_eq!(ids(&queue), ["a"]);
-    }
-
-    #[test]
-    fn a_held_queue_sends_nothing_and_a_new_one_is_not_held() {
-        let mut queue = queue(&["a"]);
-        queue.apply(&QueueChange::Hold(true)).unwrap();
-        assert_eq!(queue.next(), None);
-        queue.apply(&QueueChange::Hold(false)).unwrap();
-        assert!(queue.next().is_some(), "the control");
-        queue.apply(&QueueChange::Hold(true)).unwrap();
-        queue.apply(&QueueChange::Clear).unwrap();
-        queue.add(message("b"), false).unwrap();
-        assert!(queue.next().is_some());
-        for number in 1..MAX_QUEUED {
-            queue.add(message(&number.to_string()), false).unwrap();
-        }
-        assert!(matches!(queue.add(message("more"), false), Err(RunError::Invalid { .. })));
-    }
-}
+mod tests;

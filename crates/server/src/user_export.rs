@@ -185,6 +185,7 @@ impl Gathering<'_> {
                     "id": record.id, "title": record.title, "metadata": record.metadata,
                     "created_at": Timestamp::from(record.created_at), "changed_at": Timestamp::from(record.changed_at),
                     "items": self.items(ItemsOf::Conversation(&record.id)).await?,
+                    "queue": self.store.queue(self.user, &record.id).await?.and_then(|queue| queue.content),
                 });
                 self.put(format!("conversations/{}.json", record.id), whole).await?;
             }

@@ -52,6 +52,9 @@ pub const MAX_RUN_REQUEST_BYTES: usize = 4 << 20;
 /// The maximum size of the metadata of a conversation, as JSON.
 const MAX_METADATA_BYTES: usize = 64 << 10;
 
+/// The maximum size of the queue of a conversation, as JSON. Images are the largest part.
+pub const MAX_QUEUE_BYTES: usize = 32 << 20;
+
 /// How much history is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept {
@@ -90,6 +93,13 @@ pub(crate) fn lost() -> Value {
 
 pub(crate) fn within(what: &'static str, bytes: usize, max: usize) -> Result<(), StoreError> {
     if bytes <= max { Ok(()) } else { Err(StoreError::TooLarge { what, bytes, max }) }
+}
+
+/// The JSON of a queue.
+pub(crate) fn queue(content: &Value) -> Result<String, StoreError> {
+    let text = content.to_string();
+    within("queue", text.len(), MAX_QUEUE_BYTES)?;
+    Ok(text)
 }
 
 /// Checks the length of a text.

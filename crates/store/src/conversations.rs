@@ -1,4 +1,4 @@
-use crate::{ConversationRecord, NewItem, RunRecord, StoreError, bounds};
+use crate::{ConversationRecord, NewItem, RunRecord, StoreError};
 use async_trait::async_trait;
 use coracle_types::{ConversationId, RunId, UserId};
 use serde_json::Value;
@@ -6,9 +6,6 @@ use std::fmt;
 
 /// The maximum length of a text to search for, in bytes.
 pub const MAX_SEARCH_BYTES: usize = 1 << 10;
-
-/// The maximum size of the queue of a conversation, as JSON. Images are the largest part.
-pub const MAX_QUEUE_BYTES: usize = 32 << 20;
 
 /// The messages that wait for the runs of a conversation, as the program that runs them writes them.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -88,9 +85,3 @@ pub trait Conversations: Send + Sync + fmt::Debug {
     async fn queues(&self) -> Result<Vec<(UserId, ConversationId)>, StoreError>;
 }
 
-/// The JSON of a queue. Both stores reject the same values.
-pub(crate) fn queue_text(content: &Value) -> Result<String, StoreError> {
-    let text = content.to_string();
-    bounds::within("queue", text.len(), MAX_QUEUE_BYTES)?;
-    Ok(text)
-}

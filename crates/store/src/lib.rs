@@ -50,9 +50,10 @@ pub use blobs::{BlobError, BlobId, Blobs};
 pub use bounds::{
     KEPT_CHECKPOINTS, KEPT_EXECUTIONS, KEPT_RECORDINGS, KEPT_SESSIONS, KEPT_TASKS, Kept, MAX_CODE_BYTES,
     MAX_CONTEXT_BYTES, MAX_ITEM_BYTES, MAX_ITEMS, MAX_NAME_BYTES, MAX_OUTCOME_BYTES, MAX_PAGE, MAX_PATH_BYTES,
-    MAX_PREVIEW_BYTES, MAX_RECORDING_BYTES, MAX_RUN_REQUEST_BYTES, MAX_SECRET_BYTES, MAX_SHAPE_BYTES, MAX_TOOLS_BYTES,
+    MAX_PREVIEW_BYTES, MAX_QUEUE_BYTES, MAX_RECORDING_BYTES, MAX_RUN_REQUEST_BYTES, MAX_SECRET_BYTES, MAX_SHAPE_BYTES,
+    MAX_TOOLS_BYTES,
 };
-pub use conversations::{Conversations, ForkedItem, MAX_QUEUE_BYTES, MAX_SEARCH_BYTES, QueueRecord};
+pub use conversations::{Conversations, ForkedItem, MAX_SEARCH_BYTES, QueueRecord};
 pub use derived::DerivedKey;
 pub use environments::{
     ChangingEnvironments, Environment, EnvironmentError, Environments, NewEnvironment, Package, UsedEnvironment,

@@ -159,3 +159,21 @@ pub struct LimitsReport {
     /// The backend and how complete it is, for example `native` or `native-partial`.
     pub tier: String,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::ToolCall;
+    use serde_json::json;
+
+    #[test]
+    fn calls_of_earlier_versions_are_read_and_written_as_they_were() {
+        let old = json!({
+            "server": "shop", "tool": "list", "ok": true, "code": null, "ms": 5, "bytes_in": 2, "bytes_out": 9,
+        });
+        let call: ToolCall = serde_json::from_value(old.clone()).unwrap();
+        assert_eq!(call.began_ms, None);
+        assert_eq!(serde_json::to_value(&call).unwrap(), old);
+        let new = serde_json::to_value(ToolCall { began_ms: Some(3), ..call }).unwrap();
+        assert_eq!(new["began_ms"], 3);
+    }
+}

@@ -78,6 +78,14 @@ export async function lastRun(id: string): Promise<string | null> {
   return runs[0]?.id ?? null;
 }
 
+/** The runs that were started after one of them, the oldest first; the last one if that is not known. */
+export async function runsAfter(id: string, known: string | null): Promise<string[]> {
+  const { runs } = await get<Runs>(`/api/conversations/${part(id)}/runs?limit=${known ? 50 : 1}`);
+  const place = runs.findIndex((run) => run.id === known);
+  const later = place < 0 ? runs.slice(0, 1) : runs.slice(0, place);
+  return later.map((run) => run.id).toReversed();
+}
+
 export async function titleFor(id: string): Promise<string> {
   return shownTitle(await get<Conversation>(`/api/conversations/${part(id)}`));
 }

@@ -1,4 +1,4 @@
-// Conversations that are not open, but have messages to send when their run ends, or are opened next.
+// Conversations that are not open yet, but are opened next.
 
 import type { Thread } from './thread.svelte';
 
@@ -7,15 +7,6 @@ const MAX_KEPT = 2;
 
 export class KeptThreads {
   #threads: Thread[] = [];
-
-  /** The user opens another conversation. */
-  leave(thread: Thread): void {
-    if (!thread.isBusy || !thread.queue.isActive) {
-      thread.discard();
-      return;
-    }
-    this.keep(thread);
-  }
 
   keep(thread: Thread): void {
     this.#threads.push(thread);

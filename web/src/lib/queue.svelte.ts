@@ -1,22 +1,24 @@
-// Messages that are sent one after the other when the run has ended. They are kept in the browser, as drafts are.
+// Messages that are sent one after the other when the run has ended. The server keeps and sends them, so that they do not
+// need this page.
 
-import type { Message, SentFile } from './message';
-import { queueKey, store, stored } from './preferences.svelte';
+import { call, get, messageOf, part, post } from './api';
+import type { Queue as Listed } from './generated/api';
+import { type Message, type SentFile, steeringOf } from './message';
+import { preferences, queueKey, store, stored } from './preferences.svelte';
+import { session } from './session.svelte';
 
 export type Queued = { id: string; text: string; files: SentFile[] };
-type Stored = { messages: Queued[]; isHeld: boolean };
 
-const isQueued = (value: unknown): value is Queued => {
-  const { id, text, files } = (value ?? {}) as Partial<Queued>;
-  return typeof id === 'string' && typeof text === 'string' && Array.isArray(files);
-};
+/** Tabs tell each other which queues they have changed. */
+const CHANNEL = 'coracle.queues';
 
-function parsed(value: string): Stored {
+/** Messages that an earlier version of this page has kept in the browser. */
+function kept(conversation: string): Message[] {
   try {
-    const { messages, isHeld } = JSON.parse(value) as Partial<Stored>;
-    return { messages: (messages ?? []).filter(isQueued), isHeld: isHeld === true };
+    const { messages = [] } = JSON.parse(stored(queueKey(conversation))) as { messages?: Partial<Message>[] };
+    return messages.map(({ text = '', files = [] }) => ({ text, files, images: [] }));
   } catch {
-    return { messages: [], isHeld: false };
+    return [];
   }
 }
 
@@ -24,138 +26,133 @@ export class Queue {
   messages = $state.raw<Queued[]>([]);
   /** Whether the messages wait until the user sends them, for example after a stop. */
   isHeld = $state(false);
-  /** ID of the message that is being edited, and is not sent meanwhile. */
+  /** Why the queue could not be read or changed, or its next message not sent. */
+  problem = $state('');
+  /** ID of the message that is being edited. */
   editing = $state<string | null>(null);
 
-  /** Whether this tab sends the messages: one of those that show the conversation does. */
-  isSender = false;
+  #conversation: string | null = null;
+  #channel = new BroadcastChannel(CHANNEL);
+  /** Messages that were added before the conversation had an ID. */
+  #early: Message[] = [];
+  /** Requests are made one after the other. */
+  #last: Promise<unknown> = Promise.resolve();
 
-  #key: string | null = null;
-  #release: (() => void) | null = null;
-  /** Whether the storage of the browser has these messages. */
-  #isStored = false;
-  #added = 0;
+  constructor() {
+    this.#channel.onmessage = ({ data }: MessageEvent<string>) => {
+      if (data === this.#conversation) void this.load();
+    };
+  }
 
   /** Whether the next message is sent when the run ends. */
   get isActive(): boolean {
     return this.messages.length > 0 && !this.isHeld;
   }
 
-  /** Uses the messages that are stored for a conversation, after those that have been added before it had an ID. */
-  attach(conversation: string): void {
-    if (this.#key) return;
-    this.#key = queueKey(conversation);
-    window.addEventListener('storage', this.#changed);
-    const before = this.messages;
-    this.#read();
-    if (before.length > 0) this.#write([...before, ...this.messages]);
-    this.#becomeSender(this.#key);
+  /** Uses the queue of a conversation, after what has been added before it had an ID. */
+  async attach(conversation: string): Promise<void> {
+    if (this.#conversation) return;
+    this.#conversation = conversation;
+    const early = [...kept(conversation), ...this.#early];
+    this.#early = [];
+    store(queueKey(conversation), '');
+    for (const message of early) await this.add(message);
+    if (early.length === 0) await this.load();
   }
 
   discard(): void {
-    window.removeEventListener('storage', this.#changed);
-    this.isSender = false;
-    this.#release?.();
+    this.#channel.close();
   }
 
-  /** Waits until no other tab sends the messages. Browsers have locks on secure pages only. */
-  #becomeSender(name: string): void {
-    if (!('locks' in navigator)) {
-      this.isSender = true;
-      return;
+  /** Reads the queue, which other tabs and devices change, too. */
+  async load(): Promise<void> {
+    await this.#ask((address) => get<Listed>(address), false);
+  }
+
+  /** Adds a message. Returns whether it was accepted. */
+  async add(message: Message, isFirst = false): Promise<boolean> {
+    if (!this.#conversation) {
+      this.#early = isFirst ? [message, ...this.#early] : [...this.#early, message];
+      this.messages = this.#early.map(({ text, files }, index) => ({ id: `early-${index}`, text, files }));
+      return true;
     }
-    const done = new Promise<void>((resolve) => (this.#release = resolve));
-    void navigator.locks.request(name, () => {
-      this.isSender = true;
-      return done;
-    });
+    const body = {
+      ...steeringOf(message),
+      ...(session.model ? { model: session.model } : {}),
+      ...(preferences.plans ? { mode: 'plan' } : {}),
+      ...(isFirst ? { first: true } : {}),
+    };
+    return this.#ask((address) => post<Listed>(address, body));
   }
 
-  add(message: Message): void {
-    if (this.messages.length === 0) this.isHeld = false;
-    this.#write([...this.messages, this.#made(message)]);
-  }
-
-  /** Adds a message that is sent before all others. */
-  addFirst(message: Message): void {
-    if (this.messages.length === 0) this.isHeld = false;
-    this.#write([this.#made(message), ...this.messages]);
-  }
-
-  remove(id: string): void {
+  remove(id: string): Promise<boolean> {
     if (this.editing === id) this.editing = null;
-    this.#write(this.messages.filter((one) => one.id !== id));
+    return this.#ask((address) => call<Listed>('DELETE', `${address}/${part(id)}`));
   }
 
-  change(id: string, text: string): void {
-    this.#write(this.messages.map((one) => (one.id === id ? { ...one, text } : one)));
+  change(id: string, text: string): Promise<boolean> {
+    return this.#ask((address) => call<Listed>('PATCH', `${address}/${part(id)}`, { text }));
   }
 
   /** Moves a message by one place. */
-  move(id: string, by: -1 | 1): void {
-    const from = this.messages.findIndex((one) => one.id === id);
-    const moved = this.messages[from];
-    const other = this.messages[from + by];
-    if (!moved || !other) return;
-    this.#write(this.messages.map((one) => (one === moved ? other : one === other ? moved : one)));
+  async move(id: string, by: -1 | 1): Promise<boolean> {
+    const order = this.messages.map((one) => one.id);
+    const from = order.indexOf(id);
+    const other = order[from + by];
+    if (from < 0 || other === undefined) return false;
+    [order[from], order[from + by]] = [other, id];
+    return this.#ask((address) => call<Listed>('PATCH', address, { order }));
   }
 
-  clear(): void {
+  clear(): Promise<boolean> {
     this.editing = null;
-    this.#write([]);
+    return this.#ask((address) => call<Listed>('DELETE', address));
   }
 
   /** Sends nothing until the user says so. */
-  hold(): void {
-    if (this.messages.length === 0 || this.isHeld) return;
-    this.isHeld = true;
-    this.#write(this.messages);
+  async hold(): Promise<boolean> {
+    return this.messages.length === 0 || this.isHeld || this.#ask((address) => call<Listed>('PATCH', address, { held: true }));
   }
 
-  resume(): void {
-    this.isHeld = false;
-    this.#write(this.messages);
+  resume(): Promise<boolean> {
+    return this.#ask((address) => call<Listed>('PATCH', address, { held: false }));
   }
 
-  /** Takes the next message out, unless it is being edited. */
-  take(): Queued | null {
-    this.#read();
-    const first = this.messages[0];
-    if (!first || this.isHeld || first.id === this.editing) return null;
-    this.#write(this.messages.slice(1));
-    return first;
+  /** Makes a request and takes over the queue in its answer. Returns whether it succeeded. */
+  #ask(request: (address: string) => Promise<Listed>, isChange = true): Promise<boolean> {
+    const conversation = this.#conversation;
+    if (!conversation) return Promise.resolve(false);
+    const asked = this.#last.then(async () => {
+      try {
+        this.#take(await request(`/api/conversations/${part(conversation)}/queue`));
+        if (isChange) this.#tell(conversation);
+        return true;
+      } catch (error) {
+        // A conversation that does not exist says so itself.
+        if (isChange) this.problem = messageOf(error);
+        return false;
+      }
+    });
+    this.#last = asked;
+    return asked;
   }
 
-  /** Returns a message that could not be sent. */
-  putBack(message: Queued, isHeld: boolean): void {
-    this.isHeld = isHeld;
-    this.#write([message, ...this.messages]);
+  #tell(conversation: string): void {
+    try {
+      this.#channel.postMessage(conversation);
+    } catch {
+      // The conversation is not shown any more.
+    }
   }
 
-  #made({ text, files }: Message): Queued {
-    this.#added += 1;
-    return { id: `${Date.now().toString(36)}-${this.#added}-${Math.random().toString(36).slice(2, 8)}`, text, files };
-  }
-
-  #changed = (event: StorageEvent): void => {
-    if (event.key === this.#key) this.#read();
-  };
-
-  #read(): void {
-    const value = this.#key ? stored(this.#key) : '';
-    // A browser that stores nothing has the messages of this tab only.
-    if (!value && this.messages.length > 0 && !this.#isStored) return;
-    const { messages, isHeld } = parsed(value);
-    this.messages = messages;
-    this.isHeld = isHeld;
-    this.#isStored = true;
-  }
-
-  #write(messages: Queued[]): void {
-    this.messages = messages;
-    if (messages.length === 0) this.isHeld = false;
-    if (!this.#key) return;
-    const value: Stored = { messages, isHeld: this.isHeld };
-    this.#isStored = store(this.#key, messages.length > 0 ? JSON.stringify(value) : '');
+  #take({ messages, held, problem }: Listed): void {
+    this.messages = messages.map(({ id, text, files }) => ({
+      id,
+      text,
+      files: files.map((file) => ({ id: file.id, name: file.name, bytes: file.bytes, isShown: file.is_shown })),
+    }));
+    this.isHeld = held;
+    this.problem = problem ?? '';
+    if (!messages.some((one) => one.id === this.editing)) this.editing = null;
   }
 }

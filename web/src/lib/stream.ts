@@ -1,5 +1,5 @@
 // The events of a run. A browser opens at most six connections to one server over HTTP/1.1, for all tabs together, so
-// there is one stream per tab, and none while the tab is hidden, unless messages are to be sent when the run ends.
+// there is one stream per tab, and none while the tab is hidden.
 
 import { ApiError, stream } from './api';
 
@@ -65,8 +65,6 @@ export type Listener = {
   events: (events: RunEvent[]) => void;
   /** Whether the stream is open, or is being opened again. */
   connected: (isConnected: boolean) => void;
-  /** Whether the stream is needed while the tab is hidden. */
-  isNeeded: () => boolean;
 };
 
 /** Follows a run until the returned function is called. */
@@ -104,7 +102,7 @@ export function follow(run: string, listener: Listener, begun?: { events: RunEve
   };
   const connect = (): void => {
     disconnect();
-    if (isClosed || (document.hidden && !listener.isNeeded())) return;
+    if (isClosed || document.hidden) return;
     const query = new URLSearchParams({ stream: 'true', coracle_events: 'true' });
     if (last !== null) query.set('starting_after', String(last));
     source = new EventSource(`/v1/responses/${encodeURIComponent(run)}?${query}`);
@@ -142,7 +140,7 @@ export function follow(run: string, listener: Listener, begun?: { events: RunEve
     connect();
   };
   const visibility = (): void => {
-    if (document.hidden && !listener.isNeeded()) disconnect();
+    if (document.hidden) disconnect();
     else if (!source && !first) connect();
     if (frame) {
       cancelAnimationFrame(frame);

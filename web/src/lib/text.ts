@@ -64,7 +64,7 @@ export const text = {
 
   queue: {
     title: 'Queue',
-    note: 'Sent one after the other when the run has ended.',
+    note: 'Sent one after the other when the run has ended, even if you close this page.',
     held: 'Paused until you send it.',
     send: 'Send now',
     resume: 'Resume',

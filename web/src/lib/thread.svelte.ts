@@ -1,15 +1,14 @@
 // One conversation: its items, and the run that works in it.
 
-import { changed as artifactsChanged, fromEvent } from './artifacts';
 import { type Relatives, relatives } from './branches';
 import { ApiError, get, messageOf, part, post } from './api';
-import { CodeEntry, type Entry, NoteEntry, UserEntry } from './entries.svelte';
-import type { Call, Sandbox } from './executions';
+import { type Entry, NoteEntry, UserEntry } from './entries.svelte';
 import * as history from './history';
 import { type Item, taken } from './items';
 import { type Message, contentOf, isSame, steeringOf } from './message';
 import { preferences } from './preferences.svelte';
 import { Queue } from './queue.svelte';
+import { joined, takeCall } from './run-events';
 import { session } from './session.svelte';
 import { type FirstEvents, type RunEvent, follow, start } from './stream';
 import { text } from './text';
@@ -34,6 +33,9 @@ type Items = { data: Item[]; has_more: boolean; last_id: string | null };
 type Started = { conversation: string; run: string };
 const CHANNEL = 'coracle.runs';
 
+/** Time between two looks for the run that a queued message starts, in milliseconds, and the number of these looks. */
+const LOOK = 250;
+const MAX_LOOKS = 40;
 /** Number of items that are loaded at once. */
 const PAGE = 50;
 
@@ -75,6 +77,7 @@ export class Thread {
   /** IDs of entries of the run that are not finished. */
   #open = new Set<string>();
   #isDiscarded = false;
+  #isFollowingQueue = false;
 
   constructor() {
     this.#channel.onmessage = ({ data }: MessageEvent<Started>) => {
@@ -89,10 +92,10 @@ export class Thread {
   /** Shows a conversation, and follows its run if there is one. */
   async open(id: string): Promise<void> {
     this.id = id;
-    this.queue.attach(id);
     await this.#load(id);
-    // The run ended while nobody was here, so the user decides about the rest.
-    if (!this.run && this.queue.messages.length > 0) this.queue.isHeld = true;
+    if (this.isMissing) return;
+    await this.queue.attach(id);
+    if (this.queue.isActive && !this.isBusy) void this.followQueue();
   }
 
   async #load(id: string): Promise<void> {
@@ -145,9 +148,8 @@ export class Thread {
     this.#oldest = null;
     this.steering = [];
     this.ending = null;
+    void this.queue.load();
     await this.#load(id);
-    // That run may be over already.
-    if (!this.ending) this.#sendNext();
   }
 
   /** Shows a run that was started somewhere else, for example on another device. */
@@ -155,6 +157,7 @@ export class Thread {
     const { id } = this;
     const isIdle = (): boolean => !this.isBusy && !this.isLoading && !this.#isDiscarded;
     if (!id || this.isMissing || !isIdle()) return;
+    if (!this.queue.editing) void this.queue.load();
     const before = this.#known;
     // The next look may succeed.
     const run = await history.lastRun(id).catch(() => null);
@@ -177,7 +180,6 @@ export class Thread {
       if (!this.id) {
         this.title = history.titleOf(message?.text || (message?.files ?? []).map((file) => file.name).join(', '));
         this.id = await history.create(this.title);
-        this.queue.attach(this.id);
       }
       const { run, ...begun } = await start({
         ...(model ? { model } : {}),
@@ -189,6 +191,8 @@ export class Thread {
       this.usage = null;
       this.#channel.postMessage({ conversation: this.id, run } satisfies Started);
       this.#follow(run, begun);
+      // Not before: what was queued meanwhile comes after this message.
+      void this.queue.attach(this.id);
       return true;
     } catch (error) {
       this.entries = before;
@@ -200,20 +204,56 @@ export class Thread {
     }
   }
 
-  /** Sends the next message of the queue. */
-  async next(): Promise<void> {
-    if (this.isBusy) return;
-    const message = this.queue.take();
-    if (!message || (await this.send({ ...message, images: [] }, session.model))) return;
-    // If another tab has started a run meanwhile, the message is sent after it.
-    const isLate = this.run !== null;
-    if (isLate) this.problem = '';
-    this.queue.putBack(message, !isLate);
+  /** Queues a message for when the run has ended. Returns whether it was accepted. */
+  async enqueue(message: Message, isFirst = false): Promise<boolean> {
+    const isAccepted = await this.queue.add(message, isFirst);
+    if (!isAccepted) this.problem = this.queue.problem;
+    // The run may have ended meanwhile, so that the message was sent at once.
+    if (isAccepted && !this.isBusy) void this.followQueue();
+    return isAccepted;
   }
 
-  /** Sends the next message of the queue, if this tab is to do that. */
-  #sendNext(): void {
-    if (this.queue.isActive && this.queue.isSender) void this.next();
+  /** Shows the runs that the server starts with queued messages. */
+  async followQueue(): Promise<void> {
+    const { id } = this;
+    if (!id || this.#isFollowingQueue) return;
+    this.#isFollowingQueue = true;
+    try {
+      for (let looks = 0; looks < MAX_LOOKS && !this.isBusy && !this.#isDiscarded; looks += 1) {
+        await this.queue.load();
+        const runs = await history.runsAfter(id, this.#known);
+        for (const run of runs) if (!this.isBusy && !this.#isDiscarded) await this.#adopt(run);
+        if (runs.length > 0) looks = 0;
+        else if (this.queue.isActive) await new Promise((done) => setTimeout(done, LOOK));
+        else return;
+      }
+    } catch {
+      // The page looks for runs from time to time anyway.
+    } finally {
+      this.#isFollowingQueue = false;
+    }
+  }
+
+  /** Adds a run that was started with a queued message. */
+  async #adopt(run: string): Promise<void> {
+    const query = new URLSearchParams({ limit: '100', order: 'asc' });
+    const [input, response] = await Promise.all([
+      get<Items>(`/v1/responses/${part(run)}/input_items?${query}`),
+      get<Response>(`/v1/responses/${part(run)}`),
+    ]);
+    if (this.isBusy || this.#isDiscarded) return;
+    for (const item of input.data) this.entries = taken(this.entries, item);
+    this.usage = null;
+    this.ending = null;
+    this.problem = '';
+    this.version += 1;
+    this.#known = run;
+    if (response.status === 'in_progress' || response.status === 'queued') {
+      this.#follow(run);
+      return;
+    }
+    for (const item of response.output ?? []) this.entries = taken(this.entries, item);
+    this.#ended(response);
   }
 
   /** Estimates the context of the next request. */
@@ -242,9 +282,7 @@ export class Thread {
       this.steering = this.steering.filter((one) => one !== waiting);
       // The run has just ended: the message is sent next.
       if (error instanceof ApiError && error.status === 409) {
-        this.queue.addFirst(message);
-        if (!this.isBusy) void this.next();
-        return true;
+        return this.enqueue(message, true);
       }
       this.problem = messageOf(error);
       return false;
@@ -254,7 +292,8 @@ export class Thread {
   async stop(): Promise<void> {
     if (!this.run || this.isStopping) return;
     this.isStopping = true;
-    this.queue.hold();
+    // A run that completes before it is stopped would send the next message.
+    await this.queue.hold();
     try {
       await post(`/v1/responses/${part(this.run)}/cancel`);
     } catch (error) {
@@ -289,7 +328,6 @@ export class Thread {
         this.isConnected = isConnected;
         if (!isConnected) void session.check();
       },
-      isNeeded: () => this.queue.isActive && this.queue.isSender,
     };
     this.#close = follow(run, listener, begun);
   }
@@ -390,77 +428,10 @@ export class Thread {
     this.entries = [...this.entries, ...this.steering.map((one) => new UserEntry(one.id, one.message))];
     this.steering = [];
     this.version += 1;
-    if (kind) this.queue.hold();
-    else if (wasFollowed) this.#sendNext();
+    // The server holds the queue, or has sent its next message.
+    if (wasFollowed) void this.followQueue();
   }
 }
 
 /** Whether another run is under way in the conversation. */
 const isLocked = (error: unknown): boolean => error instanceof ApiError && error.code === 'conversation_locked';
-
-/** Joins successive pieces of the same text, so that each frame parses it once. */
-function joined(events: RunEvent[]): RunEvent[] {
-  const all: RunEvent[] = [];
-  for (const event of events) {
-    const last = all.at(-1);
-    const isSame = last?.type === event.type && last.item_id === event.item_id && last.stream === event.stream;
-    if (last && isSame && event.type.endsWith('.delta')) last.delta = String(last.delta) + String(event.delta);
-    else all.push({ ...event });
-  }
-  return all;
-}
-
-/** Takes over what happens while code runs. */
-function takeCall(entry: CodeEntry, event: RunEvent): void {
-  const number = Number(event.number);
-  switch (event.type) {
-    case 'response.coracle.output.delta':
-      if (entry.progress === 'running') entry.more(String(event.delta));
-      break;
-    case 'response.coracle.sandbox':
-      entry.sandbox = (event.sandbox as Sandbox | undefined) ?? null;
-      break;
-    case 'response.coracle.waiting':
-      entry.waiting = (event.servers as string[] | undefined) ?? [];
-      break;
-    case 'response.coracle.call.began':
-      entry.began({
-        number,
-        server: String(event.server),
-        tool: String(event.tool),
-        arguments: String(event.arguments),
-        progress: 'running',
-        began: typeof event.began_ms === 'number' ? event.began_ms : undefined,
-      });
-      break;
-    case 'response.coracle.call.ended': {
-      const call = (event.call ?? {}) as Partial<Call>;
-      entry.ended(number, {
-        progress: call.ok ? 'done' : 'failed',
-        ms: call.ms ?? 0,
-        bytesIn: call.bytes_in ?? 0,
-        bytes: call.bytes_out ?? 0,
-        code: call.code ?? '',
-      });
-      break;
-    }
-    case 'response.coracle.asked':
-      entry.asked({
-        approval: String(event.approval_id),
-        number,
-        server: String(event.server),
-        tool: String(event.tool),
-        reason: String(event.reason),
-      });
-      break;
-    case 'response.coracle.answered':
-      entry.answered(String(event.approval_id), Boolean(event.allowed));
-      break;
-    case 'response.coracle.artifact': {
-      artifactsChanged();
-      const artifact = fromEvent(event.artifact);
-      if (artifact) entry.artifacts = [...entry.artifacts.filter((one) => one.name !== artifact.name), artifact];
-      break;
-    }
-  }
-}

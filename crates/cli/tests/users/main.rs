@@ -26,6 +26,7 @@ mod live_settings;
 mod local_models;
 mod page;
 mod playing;
+mod queues;
 mod readers;
 mod recording;
 mod responses;

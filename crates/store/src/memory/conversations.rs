@@ -2,7 +2,6 @@
 
 use super::MemoryStore;
 use super::runs::after;
-use crate::conversations::queue_text;
 use crate::moment::kept;
 use crate::{ConversationRecord, Conversations, ForkedItem, MAX_PAGE, QueueRecord, RunRecord, StoreError, bounds};
 use async_trait::async_trait;
@@ -80,7 +79,7 @@ impl Conversations for MemoryStore {
         content: Option<&Value>,
         expected: u64,
     ) -> Result<u64, StoreError> {
-        content.map(queue_text).transpose()?;
+        content.map(bounds::queue).transpose()?;
         let mut all = self.all_runs();
         let missing = || StoreError::NoConversation { id: id.to_string() };
         let queue = all.get_mut(user).and_then(|own| own.queue_mut(id)).ok_or_else(missing)?;
@@ -93,7 +92,7 @@ impl Conversations for MemoryStore {
 
     async fn queues(&self) -> Result<Vec<(UserId, ConversationId)>, StoreError> {
         let all = self.all_runs();
-        Ok(all.iter().flat_map(|(user, own)| own.queues().map(|id| (user.clone(), id.clone()))).collect())
+        Ok(all.iter().flat_map(|(user, own)| own.queues().map(move |id| (user.clone(), id.clone()))).collect())
     }
 }
 

@@ -3,7 +3,6 @@
 use super::SqliteStore;
 use super::rows::{count, damaged};
 use super::runs::{CONVERSATION, ConversationRow, RUN, RunRow, conversation, insert_conversation, run, taken};
-use crate::conversations::queue_text;
 use crate::{ConversationRecord, Conversations, ForkedItem, MAX_PAGE, QueueRecord, RunRecord, StoreError, bounds};
 use async_trait::async_trait;
 use coracle_types::{ConversationId, RunId, UserId};
@@ -134,7 +133,7 @@ impl Conversations for SqliteStore {
         content: Option<&Value>,
         expected: u64,
     ) -> Result<u64, StoreError> {
-        let text = content.map(queue_text).transpose()?;
+        let text = content.map(bounds::queue).transpose()?;
         let failed = self.failed("write a queue");
         let mut writer = self.writer().await?;
         let written = sqlx::query(

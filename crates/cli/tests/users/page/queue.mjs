@@ -2,7 +2,7 @@
 
 import { ask, assert, base, checked, ended, finish, openGate, signedIn, texts, watched } from './browser.mjs';
 
-const { context, page } = await signedIn();
+const { browser, context, page } = await signedIn();
 const message = page.getByRole('textbox', { name: 'Message', exact: true });
 const queue = page.getByRole('region', { name: 'Queue' });
 const queued = () => queue.locator('.text').allInnerTexts();
@@ -39,6 +39,7 @@ await checked(page, 'queue');
 await actions('second').getByRole('button', { name: 'Edit queued message' }).click();
 await checked(page, 'queue-edit');
 await page.keyboard.press('Escape');
+await actions('second').getByRole('button', { name: 'Edit queued message' }).waitFor();
 await message.fill('');
 
 // It survives a reload, and another tab shows the same list.
@@ -59,7 +60,7 @@ await openGate('steps');
 await answer('I have heard: Be brief').waitFor();
 await page.getByText('The agent reads this at its next step.').waitFor({ state: 'detached' });
 
-// The rest is sent one by one, in order and once, although two tabs are open.
+// The server sends the rest one by one, in order and once, although two tabs are open.
 for (const text of wanted) await answer(text).waitFor();
 await queue.waitFor({ state: 'detached' });
 await ended(page);
@@ -96,7 +97,7 @@ await answer('later').waitFor();
 await ended(page);
 assert.equal(await queue.count(), 0);
 
-// A conversation that is not open sends its queue as well, even in a hidden tab.
+// The queue is sent although no page is open, and another device shows the same.
 await page.goto(`${base}/#/`);
 await page.getByText('What shall we do?').waitFor();
 await ask(page, 'Wait for the gate');
@@ -104,18 +105,20 @@ await page.getByText('I wait.').waitFor();
 await ask(page, '[script:echo] from afar');
 await queue.waitFor();
 const address = page.url();
-await page.getByRole('link', { name: 'New conversation' }).click();
-await page.getByText('What shall we do?').waitFor();
-await page.evaluate(() => {
-  Object.defineProperty(document, 'hidden', { value: true, configurable: true });
-  document.dispatchEvent(new Event('visibilitychange'));
-});
+const device = await browser.newContext({ storageState: await context.storageState() });
+device.setDefaultTimeout(120_000);
+const elsewhere = await watched(device);
+await elsewhere.goto(address);
+await elsewhere.getByRole('region', { name: 'Queue' }).getByText('[script:echo] from afar').waitFor();
+await elsewhere.close();
+// A page that shows nothing of the conversation.
+await page.goto(`${base}/#/settings`);
+await page.getByRole('heading', { name: 'Settings' }).waitFor();
 await openGate('afar');
-await page.waitForFunction((url) => !localStorage.getItem(`coracle.queue.${url.split('/').at(-1)}`), address);
-await page.evaluate(() => {
-  delete document.hidden;
-  document.dispatchEvent(new Event('visibilitychange'));
-});
+await page.waitForFunction(async (id) => {
+  const { runs } = await (await fetch(`/api/conversations/${id}/runs`)).json();
+  return runs.length === 2 && runs.every((run) => run.state === 'completed');
+}, address.split('/').at(-1));
 await page.goto(address);
 await answer('from afar').waitFor();
 await ended(page);
