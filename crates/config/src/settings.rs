@@ -16,7 +16,7 @@ pub use execution::{Execution, Microsandbox, SandboxType};
 pub use limits::ExecutionLimits;
 pub(crate) use limits::setting;
 pub use privacy::{Privacy, PrivacyKinds};
-pub use server::{ConnectionType, McpServer};
+pub use server::{ConnectionType, McpServer, ServerSandbox};
 pub use sign_in::Oidc;
 
 use coracle_types::{Decision, Limits, MAX_CALL_BYTES, Secret};
