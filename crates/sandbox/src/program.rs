@@ -62,7 +62,7 @@ impl Sandbox {
             async {
                 feeding.await;
                 control.kill();
-                Ok(())
+                io::Result::Ok(())
             },
             async {
                 copy(stdout, &mut output).await?;
