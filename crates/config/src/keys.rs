@@ -278,6 +278,9 @@ pub(crate) const SERVER_KEYS: &[(&str, Kind)] = &[
     ("env", Kind::TextMap),
     ("envFile", Kind::Text),
     ("cwd", Kind::Text),
+    ("sandbox", Kind::Choice(SERVER_SANDBOXES)),
+    ("sandbox_read", Kind::Texts),
+    ("sandbox_write", Kind::Texts),
     ("url", Kind::Text),
     ("headers", Kind::TextMap),
     ("client_id", Kind::Text),
@@ -291,6 +294,8 @@ pub(crate) const SERVER_KEYS: &[(&str, Kind)] = &[
     ("call_timeout", Kind::Seconds),
     ("disabled", Kind::Truth),
 ];
+
+const SERVER_SANDBOXES: &[(&str, &str)] = &[("native", "native")];
 
 const SCOPES: &[(&str, &str)] = &[("user", "user"), ("shared", "shared")];
 

@@ -46,6 +46,9 @@ fn contradictions_are_explained() {
         loaded.server_problems.iter().map(|problem| (problem.name.as_str(), problem.fault.code())).collect();
     codes.sort_unstable();
     assert_eq!(codes, [("open", "no_sandbox"), ("remote", "sandbox_of_url")]);
+    // A misspelt key must not start the server without a sandbox.
+    let misspelt = Case::new().file("mcpServers: { files: { command: x, sandbx: native } }\n");
+    assert!(misspelt.load().is_err_and(|error| error.to_string().contains("sandbx")));
     let unknown = Case::new().file("mcpServers: { files: { command: x, sandbox: jail } }\n");
     assert!(unknown.load().unwrap_err().to_string().contains("native"), "{:?}", unknown.load());
 }
