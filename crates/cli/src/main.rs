@@ -50,6 +50,7 @@ mod policy;
 mod python_environment;
 mod recursion;
 mod resources;
+mod server_in_sandbox;
 mod servers;
 mod sessions;
 mod settings;
@@ -164,6 +165,9 @@ enum Command {
     /// Serve invented data over stdio, for `coracle up --demo`.
     #[command(hide = true)]
     McpDemo(mcp_demo::McpDemoArguments),
+    /// Start an MCP server in a sandbox, for servers with `sandbox` in the settings.
+    #[command(hide = true, name = coracle_config::SERVER_COMMAND)]
+    ServerInSandbox(server_in_sandbox::ServerArguments),
     /// Run benchmarks of Coracle and comparable tools.
     Bench(coracle_bench::BenchArguments),
 }
@@ -227,6 +231,7 @@ fn main() -> ExitCode {
         Command::Doctor(arguments) => doctor::run(&arguments, config),
         Command::Installation(arguments) => installation::run(&arguments, config),
         Command::McpDemo(arguments) => mcp_demo::run(&arguments),
+        Command::ServerInSandbox(arguments) => server_in_sandbox::run(arguments),
         Command::Bench(arguments) => bench::run(arguments, config),
     };
     match outcome {

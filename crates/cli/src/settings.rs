@@ -85,6 +85,7 @@ pub(crate) fn options(file: Option<&Path>, flags: Vec<Flag>) -> anyhow::Result<L
         env: variables(),
         folder: Some(std::env::current_dir().context("cannot find the current folder")?),
         home: Some(variables::home()?),
+        program: std::env::current_exe().ok(),
         flags,
     })
 }

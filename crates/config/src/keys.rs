@@ -285,6 +285,9 @@ pub(crate) const SERVER_KEYS: &[(&str, Kind)] = &[
     ("env", Kind::TextMap),
     ("envFile", Kind::Text),
     ("cwd", Kind::Text),
+    ("sandbox", Kind::Choice(SERVER_SANDBOXES)),
+    ("sandbox_read", Kind::Texts),
+    ("sandbox_write", Kind::Texts),
     ("url", Kind::Text),
     ("headers", Kind::TextMap),
     ("client_id", Kind::Text),
@@ -326,6 +329,8 @@ const ON: &[(&str, &str)] = &[("call", "call"), ("execution", "execution")];
 const OTHERWISE: &[(&str, &str)] = &[("deny", "deny"), ("ask", "ask")];
 
 const PER: &[(&str, &str)] = &[("user", "user"), ("server", "server"), ("tool", "tool")];
+
+const SERVER_SANDBOXES: &[(&str, &str)] = &[("native", "native")];
 
 const SCOPES: &[(&str, &str)] = &[("user", "user"), ("shared", "shared")];
 

@@ -32,6 +32,7 @@ mod provider_names;
 mod providers;
 mod reader;
 mod schema;
+mod server_sandbox;
 mod servers;
 mod settings;
 mod show;
@@ -51,11 +52,12 @@ pub use origin::Origin;
 pub use problem::{ConfigError, Problem, Reason, Warning};
 pub use reader::is_foreign;
 pub use schema::schema;
+pub use server_sandbox::SERVER_COMMAND;
 pub use servers::{ServerFault, ServerProblem};
 pub use settings::{
     Agent, Api, Approvers, Artifacts, Audit, AuditSync, AzureOpenAi, Calls, CleanupMode, CodeFences, ConnectionType,
     Embedder, Execution, ExecutionLimits, Guardrails, History, Log, McpServer, Microsandbox, Oidc, PlanMode, Policy,
-    PolicyLimit, PolicyRule, Privacy, PrivacyKinds, Provider, SandboxType, Search, Server, Settings, Trifecta,
-    Workspaces, WorkspacesCleanup,
+    PolicyLimit, PolicyRule, Privacy, PrivacyKinds, Provider, SandboxType, Search, Server, ServerSandbox, Settings,
+    Trifecta, Workspaces, WorkspacesCleanup,
 };
 pub use show::SettingRow;

@@ -9,6 +9,7 @@ use crate::problem::{ConfigError, Problem, Reason, Warning};
 use crate::provider_names::{AZURE, needs_url};
 use crate::providers;
 use crate::reader::{MAX_FILE_BYTES, is_foreign, read_text};
+use crate::server_sandbox::Starter;
 use crate::servers::{self, ServerProblem};
 use crate::settings::setting;
 use crate::value::Base;
@@ -35,6 +36,8 @@ pub struct LoadOptions {
     pub folder: Option<PathBuf>,
     /// The data folder: its `coracle.yaml` and `.env` are read.
     pub home: Option<PathBuf>,
+    /// The running program, which starts servers in sandboxes.
+    pub program: Option<PathBuf>,
     /// Flags of the command line, the last one being the strongest.
     pub flags: Vec<Flag>,
 }
@@ -42,11 +45,11 @@ pub struct LoadOptions {
 /// Prints only the names of the environment, whose values may be credentials.
 impl fmt::Debug for LoadOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { file, env, folder, home, flags } = self;
+        let Self { file, env, folder, home, program, flags } = self;
         let names: Vec<&String> = env.keys().collect();
         let mut shown = f.debug_struct("LoadOptions");
         shown.field("file", file).field("env", &names).field("folder", folder).field("home", home);
-        shown.field("flags", flags).finish()
+        shown.field("program", program).field("flags", flags).finish()
     }
 }
 
@@ -164,7 +167,9 @@ pub fn load(options: &LoadOptions) -> Result<Loaded, ConfigError> {
             || dot_envs.iter().rev().find_map(|dot_env| dot_env.variables.get(name)).map(|(value, _)| value);
         options.env.get(name).or_else(from_file).map(String::as_str)
     };
-    let (servers, server_problems) = servers::resolve_all(&gathered.servers, &variable, &mut gathered.warnings);
+    let starter = Starter { program: options.program.as_deref(), home: options.home.as_deref() };
+    let (servers, server_problems) =
+        servers::resolve_all(&gathered.servers, &variable, &starter, &mut gathered.warnings);
     let providers =
         providers::resolve_all(&gathered.providers, &settings.agent, &origins, &variable, &mut gathered.warnings);
     let file = found.map(|(file, _)| file);

@@ -5,7 +5,8 @@ use crate::expand::{ExpandError, expand};
 use crate::gather::GatheredServer;
 use crate::problem::Warning;
 use crate::reader::{MAX_FILE_BYTES, read_text};
-use crate::settings::{ConnectionType, McpServer};
+use crate::server_sandbox::{Sandboxed, Starter};
+use crate::settings::{ConnectionType, McpServer, ServerSandbox};
 use crate::value::Base;
 use crate::{Origin, import::server_name};
 use coracle_types::{OauthClient, Scope, Secret, ServerName, ServerSpec, Transport};
@@ -87,6 +88,15 @@ pub enum ServerFault {
         /// The key in the entry.
         field: String,
     },
+    /// Only a program can be in a sandbox.
+    #[error("it has `sandbox` and `url`, but only a program can be in a sandbox")]
+    SandboxOfUrl,
+    /// Folders are named for a sandbox that does not exist.
+    #[error("it has `{field}`, but no `sandbox`")]
+    NoSandbox {
+        /// The key in the entry.
+        field: &'static str,
+    },
     /// The file of variables cannot be read.
     #[error("its `envFile` cannot be read: {reason}")]
     EnvFile {
@@ -108,6 +118,8 @@ impl ServerFault {
             Self::TypeMismatch { .. } => "type_mismatch",
             Self::Address => "bad_url",
             Self::Characters { .. } => "bad_characters",
+            Self::SandboxOfUrl => "sandbox_of_url",
+            Self::NoSandbox { .. } => "no_sandbox",
             Self::EnvFile { .. } => "env_file",
         }
     }
@@ -127,6 +139,8 @@ impl ServerFault {
             Self::TypeMismatch { .. } => "remove `type`, or add the key that it requires".to_owned(),
             Self::Address => "use the complete URL, such as https://example.com/mcp".to_owned(),
             Self::Characters { .. } => "remove line breaks and control characters, and `=` from names".to_owned(),
+            Self::SandboxOfUrl => "remove `sandbox`: a remote server runs elsewhere".to_owned(),
+            Self::NoSandbox { .. } => "add `sandbox: native`".to_owned(),
             Self::EnvFile { .. } => "paths are relative to the settings file".to_owned(),
         }
     }
@@ -136,11 +150,12 @@ impl ServerFault {
 pub(crate) fn resolve_all<'a>(
     servers: &BTreeMap<String, GatheredServer>,
     variable: &dyn Fn(&str) -> Option<&'a str>,
+    starter: &Starter<'_>,
     warnings: &mut Vec<Warning>,
 ) -> (Vec<ServerSpec>, Vec<ServerProblem>) {
     let (mut specs, mut problems) = (Vec::new(), Vec::new());
     for (name, server) in servers.iter().filter(|(_, server)| !server.entry.disabled) {
-        match resolve(name, &server.entry, &server.base, variable, warnings) {
+        match resolve(name, server, variable, starter, warnings) {
             Ok(spec) => specs.push(spec),
             Err(fault) => problems.push(ServerProblem { name: name.clone(), origin: server.origin.clone(), fault }),
         }
@@ -150,11 +165,12 @@ pub(crate) fn resolve_all<'a>(
 
 fn resolve<'a>(
     name: &str,
-    entry: &McpServer,
-    base: &Base,
+    GatheredServer { entry, base, .. }: &GatheredServer,
     variable: &dyn Fn(&str) -> Option<&'a str>,
+    starter: &Starter<'_>,
     warnings: &mut Vec<Warning>,
 ) -> Result<ServerSpec, ServerFault> {
+    check_sandbox(entry)?;
     let valid = ServerName::new(name).map_err(|_| ServerFault::Name { suggestion: server_name(name) })?;
     let filled = |field: &str, text: &str| {
         expand(text, variable).map_err(|error| match error {
@@ -184,7 +200,20 @@ fn resolve<'a>(
             check_program(command, &args, &env)?;
             let cwd = entry.cwd.as_deref().map(|cwd| filled("cwd", cwd)).transpose()?;
             let cwd = cwd.map(|cwd| base.resolve(&cwd));
-            Transport::Stdio { command: filled("command", command)?, args, env, cwd }
+            let command = filled("command", command)?;
+            if entry.sandbox == Some(ServerSandbox::Native) {
+                let folders = |field: &str, folders: &[String]| -> Result<Vec<_>, ServerFault> {
+                    folders.iter().map(|folder| Ok(base.resolve(&filled(field, folder)?))).collect()
+                };
+                let read = folders("sandbox_read", &entry.sandbox_read)?;
+                let write = folders("sandbox_write", &entry.sandbox_write)?;
+                let (name, env_of, cwd_of) = (&valid, &env, cwd.as_deref());
+                let server = Sandboxed { name, command, args, env: env_of, cwd: cwd_of, read, write };
+                let (command, args) = starter.command(server);
+                Transport::Stdio { command, args, env, cwd: None }
+            } else {
+                Transport::Stdio { command, args, env, cwd }
+            }
         }
         (None, Some(url)) => {
             if entry.connection == Some(ConnectionType::Stdio) {
@@ -225,6 +254,15 @@ fn resolve<'a>(
         start_timeout: entry.start_timeout.map_or(START_TIMEOUT, Duration::from_secs_f64),
         call_timeout: entry.call_timeout.map_or(CALL_TIMEOUT, Duration::from_secs_f64),
     })
+}
+
+fn check_sandbox(entry: &McpServer) -> Result<(), ServerFault> {
+    if entry.sandbox.is_some() {
+        return if entry.url.is_some() { Err(ServerFault::SandboxOfUrl) } else { Ok(()) };
+    }
+    let lists = [("sandbox_read", &entry.sandbox_read), ("sandbox_write", &entry.sandbox_write)];
+    let named = lists.into_iter().find(|(_, folders)| !folders.is_empty());
+    named.map_or(Ok(()), |(field, _)| Err(ServerFault::NoSandbox { field }))
 }
 
 fn missing(connection: Option<ConnectionType>) -> ServerFault {

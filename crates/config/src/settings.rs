@@ -18,7 +18,7 @@ pub use limits::ExecutionLimits;
 pub(crate) use limits::setting;
 pub use policy::{PolicyLimit, PolicyRule};
 pub use privacy::{Privacy, PrivacyKinds};
-pub use server::{ConnectionType, McpServer};
+pub use server::{ConnectionType, McpServer, ServerSandbox};
 pub use sign_in::Oidc;
 
 use coracle_types::{Decision, Limits, MAX_CALL_BYTES, Secret};

@@ -10,6 +10,8 @@
 mod backend;
 mod connections;
 mod native;
+mod place;
+mod program;
 mod python;
 
 pub use backend::{Backend, Cause, Control, Exit, Network, PROXY, Sandbox, SandboxError, Spec};
@@ -19,4 +21,6 @@ pub use native::{
     NativeReport, OLDEST_KERNEL, Packages, folder_usage, fork_launcher, kernel_version, launcher_main, remove_folder,
     reset_sigchld,
 };
+pub use place::{Access, MOST_PLACES, Place};
+pub use program::{Ended, Program};
 pub use python::{PythonError, fits, interpreter};

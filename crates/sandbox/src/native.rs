@@ -24,7 +24,7 @@ pub use disk::{Usage as FolderUsage, remove as remove_folder, usage as folder_us
 pub use kernel_version::{OLDEST_KERNEL, kernel_version};
 pub use launcher::{ForkedLauncher, fork_launcher, launcher_main, reset_sigchld};
 
-use crate::{Backend, Network, Sandbox, SandboxError, Spec, python};
+use crate::{Backend, MOST_PLACES, Network, Place, Sandbox, SandboxError, Spec, python};
 use async_trait::async_trait;
 use coracle_types::{Enforced, Limits, Mechanism, PythonInterpreter};
 use link::Link;
@@ -164,6 +164,7 @@ impl NativeReport {
 pub struct NativeBackend {
     config: NativeConfig,
     packages: Packages,
+    places: Vec<Place>,
     disk: Arc<disk::Ledger>,
     projects: project::Projects,
     /// A forked launcher for the first sandboxes, if there is one.
@@ -234,17 +235,37 @@ impl Drop for Running {
 impl NativeBackend {
     /// Creates the backend. Does not start anything yet.
     pub fn new(config: NativeConfig) -> Self {
-        let (packages, disk) = (Packages::default(), Arc::default());
+        let (packages, places, disk) = (Packages::default(), Vec::new(), Arc::default());
         let projects = project::Projects::default();
         let (forked, stage) = (std::sync::Mutex::default(), std::sync::Mutex::default());
         let (running, networked, first) = (Mutex::new(None), Mutex::new(None), Mutex::new(None));
-        Self { config, packages, disk, projects, forked, running, networked, first, stage, asked: Arc::default() }
+        Self {
+            config,
+            packages,
+            places,
+            disk,
+            projects,
+            forked,
+            running,
+            networked,
+            first,
+            stage,
+            asked: Arc::default(),
+        }
     }
 
     /// Adds Python packages.
     #[must_use]
     pub fn with_packages(self, packages: Packages) -> Self {
         Self { packages, ..self }
+    }
+
+    /// Shows places of the host to all sandboxes.
+    #[must_use]
+    pub fn with_places(self, mut places: Vec<Place>) -> Self {
+        // Parents first, because the tree is built in this order.
+        places.sort();
+        Self { places, ..self }
     }
 
     /// Creates a backend for few sandboxes, with a launcher that was forked early: the first starts sooner, but many
@@ -413,12 +434,22 @@ impl NativeBackend {
             instance::Instance::remove(&instance.dir);
             return Err(SandboxError::Unavailable(reason));
         }
+        if let Some(reason) = self.places.iter().find_map(|place| unusable(place, &above_home)) {
+            instance::Instance::remove(&instance.dir);
+            return Err(SandboxError::Unavailable(reason));
+        }
+        if self.places.len() > MOST_PLACES {
+            instance::Instance::remove(&instance.dir);
+            let reason = format!("{} folders of the host: at most {MOST_PLACES} are possible", self.places.len());
+            return Err(SandboxError::Unavailable(reason));
+        }
         let start = Start {
             instance: instance.id.clone(),
             run_dir: instance.dir.clone(),
             guest_dir,
             python: python.path.clone(),
             folders,
+            places: self.places.clone(),
             // For few sandboxes, importing in advance would take longer than it saves.
             preload: (config.preload && forked.is_none()).then(|| self.packages.preload.clone()),
             tmp_bytes: config.limits.tmp_mb * 1_000_000,
@@ -466,6 +497,20 @@ fn shows_home(folder: &Path, seen_at: &Path, above_home: &[Above]) -> Option<Str
     let is_above = above_home.iter().any(|above| (above.device, above.inode) == (seen.dev(), seen.ino()));
     let (folder, seen_at) = (folder.display(), seen_at.display());
     is_above.then(|| format!("code would see Coracle's data folder in {folder}, at {seen_at}: use another folder"))
+}
+
+/// The problem of a place, if sandboxes cannot have it.
+fn unusable(place: &Place, above_home: &[Above]) -> Option<String> {
+    let path = place.path.display();
+    if let Some(fault) = place.fault() {
+        return Some(format!("{path} {fault}"));
+    }
+    match fs::canonicalize(&place.path) {
+        Err(error) => Some(format!("{path}: {error}")),
+        Ok(real) if !real.is_dir() => Some(format!("{path} is not a folder")),
+        Ok(real) if real != place.path => Some(format!("{path} is a symbolic link: name {}", real.display())),
+        Ok(real) => shows_home(&real, &real, above_home),
+    }
 }
 
 /// The workspace as the server sees it. The launcher must find the same folder.

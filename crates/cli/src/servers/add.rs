@@ -6,7 +6,7 @@ use crate::status::{Mistake, Status};
 use clap::{Args, ValueEnum};
 use coracle_config::edit::Existing;
 use coracle_config::import::extract_credentials;
-use coracle_config::{ConnectionType, McpServer};
+use coracle_config::{ConnectionType, McpServer, ServerSandbox};
 use coracle_types::{Scope, Secret, ServerName};
 use std::path::Path;
 
@@ -18,7 +18,7 @@ pub(super) struct AddArguments {
     name: ServerName,
 
     /// URL of the server, instead of a command.
-    #[arg(long, value_name = "URL", conflicts_with_all = ["command", "env", "cwd"])]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["command", "env", "cwd", "sandbox"])]
     url: Option<String>,
 
     /// HTTP header to send with each request; can be repeated.
@@ -36,6 +36,18 @@ pub(super) struct AddArguments {
     /// Working directory of the command.
     #[arg(long, value_name = "DIR")]
     cwd: Option<String>,
+
+    /// Start the command in a sandbox, where it sees only system folders and those of --read and --write.
+    #[arg(long)]
+    sandbox: bool,
+
+    /// Folder that the command may read in its sandbox; can be repeated.
+    #[arg(long, value_name = "DIR", requires = "sandbox")]
+    read: Vec<String>,
+
+    /// Folder that the command may read and write in its sandbox; can be repeated.
+    #[arg(long, value_name = "DIR", requires = "sandbox")]
+    write: Vec<String>,
 
     /// Scope of the server: one process or connection per user, or one shared by all users [default: user].
     #[arg(long, value_name = "SCOPE")]
@@ -65,6 +77,7 @@ only you can read. ${VAR} is expanded when the server starts.
 Examples:
   coracle servers add git -- uvx mcp-server-git
   coracle servers add files --cwd ~/notes -- npx -y @modelcontextprotocol/server-filesystem .
+  coracle servers add notes --sandbox --read ~/notes -- notes-server ~/notes
   coracle servers add github --env 'GITHUB_TOKEN=${GITHUB_TOKEN}' -- github-mcp-server stdio
   coracle servers add docs --url https://example.com/mcp --header 'Authorization=Bearer ${DOCS_TOKEN}'";
 
@@ -153,6 +166,14 @@ pub(super) fn run(arguments: AddArguments, config: Option<&Path>) -> anyhow::Res
     Ok(Status::Success)
 }
 
+/// A folder as the settings need it, whose paths are relative to the file.
+fn absolute(folder: &str) -> String {
+    if folder.starts_with("~/") || folder.contains("${") {
+        return folder.to_owned();
+    }
+    std::path::absolute(folder).map_or_else(|_| folder.to_owned(), |path| path.display().to_string())
+}
+
 fn entry(arguments: AddArguments) -> McpServer {
     let secrets =
         |pairs: Vec<(String, String)>| pairs.into_iter().map(|(name, value)| (name, Secret::new(value))).collect();
@@ -163,6 +184,9 @@ fn entry(arguments: AddArguments) -> McpServer {
         args: words.map(Secret::new).collect(),
         env: secrets(arguments.env),
         cwd: arguments.cwd,
+        sandbox: arguments.sandbox.then_some(ServerSandbox::Native),
+        sandbox_read: arguments.read.iter().map(|folder| absolute(folder)).collect(),
+        sandbox_write: arguments.write.iter().map(|folder| absolute(folder)).collect(),
         url: arguments.url.map(Secret::new),
         headers: secrets(arguments.header),
         scope: arguments.scope.map(|scope| match scope {

@@ -120,7 +120,9 @@ fn settings(arguments: &UpArguments, folder: &Path, model: &str) -> anyhow::Resu
     let mut env = variables();
     env.retain(|name, _| KEPT_VARIABLES.contains(&name.as_str()));
     let flags = arguments.flags();
-    let loaded = load_from(&LoadOptions { file: Some(file), env, folder: None, home: Some(folder.to_owned()), flags })?;
+    let home = Some(folder.to_owned());
+    let options = LoadOptions { file: Some(file), env, home, flags, ..LoadOptions::default() };
+    let loaded = load_from(&options)?;
     check(&loaded)?;
     if let Some(address) = addresses(&loaded)?.into_iter().find(|address| !address.ip().is_loopback()) {
         let hint = Some("the demo needs no sign-in: use an address such as 127.0.0.1");

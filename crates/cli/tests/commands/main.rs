@@ -14,6 +14,7 @@ mod exec_signals;
 mod newcomer;
 mod pii;
 mod self_command;
+mod server_sandbox;
 mod servers;
 mod servers_interactive;
 mod sessions;

@@ -105,7 +105,7 @@ pub(super) fn scalar(text: &str) -> String {
 
 /// The fields in their usual order, with the most important first.
 pub(super) fn in_order(fields: &Map<String, Value>) -> Vec<(&String, &Value)> {
-    const ORDER: &[&str] = &["type", "command", "args", "url", "headers", "env", "envFile", "cwd"];
+    const ORDER: &[&str] = &["type", "command", "args", "url", "headers", "env", "envFile", "cwd", "sandbox"];
     let rank = |name: &String| ORDER.iter().position(|known| known == name).unwrap_or(ORDER.len());
     let mut fields: Vec<_> = fields.iter().collect();
     fields.sort_by_key(|(name, _)| rank(name));

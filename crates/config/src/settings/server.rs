@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// MCP server: a program (`command`) or an HTTP endpoint (`url`). `${VAR}`, `${VAR:-default}` and `${env:VAR}` are
-/// expanded from the environment and `.env` in `command`, `args`, `env`, `envFile`, `cwd`, `url`, `headers`,
-/// `client_id` and `client_secret`; `$${` is a literal `${`.
+/// expanded from the environment and `.env` in `command`, `args`, `env`, `envFile`, `cwd`, `sandbox_read`,
+/// `sandbox_write`, `url`, `headers`, `client_id` and `client_secret`; `$${` is a literal `${`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct McpServer {
@@ -31,6 +31,16 @@ pub struct McpServer {
     /// Working directory of the program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
+    /// Sandbox for the program: `native` shows it system folders and those of `sandbox_read` and `sandbox_write` instead of
+    /// all files of the user, and gives it no network. Without it, the program has all rights of the user.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<ServerSandbox>,
+    /// Folders that the program may read in its sandbox, at the same paths.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sandbox_read: Vec<String>,
+    /// Folders that the program may read and write in its sandbox, at the same paths.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sandbox_write: Vec<String>,
     /// URL of the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
@@ -101,8 +111,17 @@ impl McpServer {
         let secrets = secrets.chain(&self.url).chain(&self.client_secret).map(Secret::expose);
         let texts = [&self.command, &self.cwd, &self.env_file, &self.client_id];
         let texts = texts.into_iter().flatten().map(String::as_str);
+        let texts = texts.chain(self.sandbox_read.iter().chain(&self.sandbox_write).map(String::as_str));
         secrets.chain(texts).flat_map(references).map(str::to_owned).collect()
     }
+}
+
+/// Sandbox for the program of an MCP server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ServerSandbox {
+    /// The same as for code, with Linux namespaces.
+    Native,
 }
 
 /// Transport of an MCP server.

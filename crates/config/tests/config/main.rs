@@ -11,6 +11,7 @@ mod problems;
 mod providers;
 mod schema;
 mod secrets;
+mod server_sandbox;
 mod servers;
 // By path, because the crate `testing` depends on many others.
 #[expect(dead_code, unreachable_pub, reason = "only `skip` is used here")]

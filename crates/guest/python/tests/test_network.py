@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from driver import GuestCase
+from driver import Guest, GuestCase
 
 PROXY = {"proxy": "127.0.0.1:3128"}
 TRUSTING = {**PROXY, "certificates": "ADDITIONAL"}
@@ -59,6 +59,7 @@ class Network(GuestCase):
 
     def test_an_invalid_network_ends_the_process(self) -> None:
         for network in ("127.0.0.1", {"proxy": 1}, {}, {**PROXY, "certificates": 1}):
-            self.setUp()
-            self.guest.start("1", network=network)
-            self.assertEqual(self.guest.process.wait(30), 70, network)
+            guest = Guest()
+            guest.start("1", network=network)
+            self.assertEqual(guest.process.wait(30), 70, network)
+            guest.close()

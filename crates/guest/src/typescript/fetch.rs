@@ -5,7 +5,6 @@
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, Proxy, Url};
-use rquickjs::{Ctx, Exception, Function, Object};
 use rustix::event::{EventfdFlags, eventfd};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -14,12 +13,9 @@ use std::collections::HashSet;
 use std::error::Error;
 use std::fmt::Display;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-
-use super::shared::Shared;
 
 /// The maximum size of the body of a response.
 const MAX_BODY: usize = 64 << 20;
@@ -110,13 +106,14 @@ impl Fetches {
     pub(super) fn take(&mut self) -> Option<(u64, Outcome)> {
         let worker = self.worker.as_ref()?;
         // Clears the count, or has nothing to clear.
-        let _ = rustix::io::read(&*worker.woken, &mut [0; 8]);
+        let _ = rustix::io::read(&*worker.woken, &mut [0_u8; 8]);
         let (id, outcome) = worker.outcomes.try_recv().ok()?;
         self.pending.remove(&id);
         Some((id, outcome))
     }
 
-    fn start(&mut self, id: u64, request: &str) -> Result<(), String> {
+    /// Begins a request, as `fetch.js` describes it in JSON.
+    pub(super) fn start(&mut self, id: u64, request: &str) -> Result<(), String> {
         let Some(network) = &self.network else { return Err(OFF.to_owned()) };
         let request = prepared(request)?;
         let worker = match self.worker.take() {
@@ -129,16 +126,6 @@ impl Fetches {
         self.pending.insert(id);
         Ok(())
     }
-}
-
-/// Adds the native function for `fetch.js`.
-pub(super) fn offer<'js>(ctx: &Ctx<'js>, natives: &Object<'js>, shared: &Rc<Shared>) -> rquickjs::Result<()> {
-    let state = Rc::clone(shared);
-    let fetch = move |ctx: Ctx<'js>, id: u64, request: String| {
-        let started = state.fetches.borrow_mut().start(id, &request);
-        started.map_err(|reason| Exception::throw_type(&ctx, &reason))
-    };
-    natives.set("fetch", Function::new(ctx.clone(), fetch)?)
 }
 
 fn prepared(request: &str) -> Result<reqwest::Request, String> {

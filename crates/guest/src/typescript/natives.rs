@@ -2,7 +2,6 @@
 
 #![expect(clippy::needless_pass_by_value, reason = "the engine hands its arguments over by value")]
 
-use super::fetch;
 use super::shared::Shared;
 use super::wire::Outgoing;
 use crate::media;
@@ -74,7 +73,14 @@ pub(super) fn object<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>) -> Result<Object<
     put("listFiles", Function::new(ctx.clone(), list_files))?;
     put("deleteFile", Function::new(ctx.clone(), delete_file))?;
     put("saveMedia", Function::new(ctx.clone(), save_media))?;
-    fetch::offer(ctx, &natives, shared)?;
+    let state = Rc::clone(shared);
+    put(
+        "fetch",
+        Function::new(ctx.clone(), move |ctx: Ctx<'js>, id: u64, request: String| {
+            let started = state.fetches.borrow_mut().start(id, &request);
+            started.map_err(|reason| Exception::throw_type(&ctx, &reason))
+        }),
+    )?;
     Ok(natives)
 }
 

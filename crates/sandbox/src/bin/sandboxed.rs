@@ -5,10 +5,14 @@
 //! [--certificates PEM] [-c CODE] WORKSPACE` runs code, from standard input unless it is an argument, and prints one JSON
 //! object. With a network, every connection is answered with one HTTP response, and the first line of each request is in
 //! the report. The data folder is `CORACLE_HOME`.
+//!
+//! `sandboxed [--read FOLDER] [--write FOLDER] [--zygote] WORKSPACE -- COMMAND…` runs a command with its standard streams
+//! connected, and exits with its status.
 
 use coracle_protocol::{CallFailure, FromGuest, Reply, RunNetwork, ToGuest, read_frame, write_frame};
 use coracle_sandbox::{
-    Backend, Cause, Connections, NativeBackend, NativeConfig, Network, PROXY, Sandbox, SandboxError, Spec,
+    Access, Backend, Cause, Connections, NativeBackend, NativeConfig, Network, PROXY, Place, Program, Sandbox,
+    SandboxError, Spec,
 };
 use coracle_types::Limits;
 use serde_json::{Map, Value, json};
@@ -48,6 +52,8 @@ struct Arguments {
     full: bool,
     network: Network,
     certificates: Option<String>,
+    places: Vec<Place>,
+    command: Vec<String>,
 }
 
 impl Arguments {
@@ -61,6 +67,8 @@ impl Arguments {
             full: false,
             network: Network::Off,
             certificates: None,
+            places: Vec::new(),
+            command: Vec::new(),
         };
         while let Some(word) = words.next() {
             let mut value = || words.next().and_then(|value| value.into_string().ok()).ok_or("a value is missing");
@@ -70,6 +78,12 @@ impl Arguments {
                 Some("--workspace-mb") => arguments.limits.workspace_mb = value()?.parse()?,
                 Some("--wall-ms") => arguments.limits.wall_ms = value()?.parse()?,
                 Some("-c") => arguments.code = Some(value()?),
+                Some("--read") => arguments.places.push(Place { path: value()?.into(), access: Access::Read }),
+                Some("--write") => arguments.places.push(Place { path: value()?.into(), access: Access::Write }),
+                Some("--") => {
+                    let rest = words.by_ref().map(|word| word.into_string().map_err(|_| "not UTF-8"));
+                    arguments.command = rest.collect::<Result<_, _>>()?;
+                }
                 Some("--zygote") => arguments.zygote = true,
                 Some("--full") => arguments.full = true,
                 Some("--network") => arguments.network = Network::Proxy,
@@ -91,7 +105,8 @@ fn main() -> ExitCode {
     }
     coracle_sandbox::reset_sigchld();
     match run() {
-        Ok(report) => match writeln!(std::io::stdout(), "{report}") {
+        Ok(Outcome::Status(status)) => ExitCode::from(u8::try_from(status).unwrap_or(u8::MAX)),
+        Ok(Outcome::Report(report)) => match writeln!(std::io::stdout(), "{report}") {
             Ok(()) => ExitCode::SUCCESS,
             Err(_) => ExitCode::FAILURE,
         },
@@ -102,7 +117,13 @@ fn main() -> ExitCode {
     }
 }
 
-fn run() -> Result<Value, Failure> {
+enum Outcome {
+    Report(Value),
+    /// Of a command.
+    Status(i32),
+}
+
+fn run() -> Result<Outcome, Failure> {
     let mut arguments = Arguments::parse(std::env::args_os().skip(1))?;
     let config = NativeConfig {
         home: std::env::var_os("CORACLE_HOME").ok_or("CORACLE_HOME is not set")?.into(),
@@ -119,17 +140,29 @@ fn run() -> Result<Value, Failure> {
     } else {
         NativeBackend::with_launcher(config, coracle_sandbox::fork_launcher()?)
     };
+    let backend = backend.with_places(std::mem::take(&mut arguments.places));
     let code = if let Some(code) = arguments.code.take() {
         code
+    } else if !arguments.command.is_empty() {
+        String::new()
     } else {
         let mut code = String::new();
         std::io::stdin().read_to_string(&mut code)?;
         code
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    runtime.block_on(async {
+    let outcome = runtime.block_on(async {
         let wall = Duration::from_millis(arguments.limits.wall_ms);
-        let Arguments { workspace, language, limits, network, certificates, .. } = arguments;
+        let Arguments { workspace, language, limits, network, certificates, command, .. } = arguments;
+        if !command.is_empty() {
+            let sandbox = backend.open(Spec { workspace, servers: None, skills: None, limits, network }).await?;
+            let environment = [("OWN_VARIABLE".to_owned(), "own value".to_owned())].into();
+            let program = Program { arguments: command, environment, directory: "/workspace".into() };
+            let (input, output, errors) = (tokio::io::stdin(), tokio::io::stdout(), tokio::io::stderr());
+            let ended = sandbox.run_program(&program, input, output, errors).await?;
+            backend.shutdown().await;
+            return Ok(Outcome::Status(ended.status));
+        }
         let before = sockets();
         let mut report = match backend.open(Spec { workspace, servers: None, skills: None, limits, network }).await {
             Ok(sandbox) => {
@@ -144,8 +177,11 @@ fn run() -> Result<Value, Failure> {
         if network == Network::Proxy {
             report["sockets_left"] = sockets_beyond(before).await.into();
         }
-        Ok(report)
-    })
+        Ok(Outcome::Report(report))
+    });
+    // A thread may still wait for standard input.
+    runtime.shutdown_background();
+    outcome
 }
 
 fn refused(error: &SandboxError) -> Value {

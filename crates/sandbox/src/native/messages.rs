@@ -1,6 +1,6 @@
 //! The messages between server and launcher: JSON with descriptors attached, over a sequenced-packet socket.
 
-use crate::Network;
+use crate::{Network, Place};
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
@@ -33,6 +33,8 @@ pub(crate) struct Start {
     pub(crate) python: PathBuf,
     /// Folders outside `/usr` that every sandbox may read, with their paths inside.
     pub(crate) folders: Vec<(PathBuf, PathBuf)>,
+    /// Folders of a user that every sandbox may use, at the same paths, parents first.
+    pub(crate) places: Vec<Place>,
     /// If set, import modules in advance, including these.
     pub(crate) preload: Option<Vec<String>>,
     pub(crate) tmp_bytes: u64,
@@ -265,6 +267,7 @@ mod tests {
             guest_dir: PathBuf::new(),
             python: PathBuf::new(),
             folders: (0..200).map(|number| (folder(number), PathBuf::from(format!("/skills/{number}")))).collect(),
+            places: Vec::new(),
             preload: None,
             tmp_bytes: 0,
             memory_bytes: 0,

@@ -9,5 +9,6 @@ mod escape;
 mod exhaustion;
 mod lab;
 mod masked_proc;
+mod program;
 mod typescript_escape;
 mod without_landlock;

@@ -139,7 +139,8 @@ impl Blank {
     fn tell_start(&self, start: &Start, privilege: Privilege) -> Result<(), LaunchError> {
         self.tell(&Word::Start(Box::new(start.clone())), &[])?;
         if privilege == Privilege::Root {
-            let named = root::named(&start.guest_dir, &start.folders)?;
+            let mut named = root::named(start)?;
+            named.extend(IdMaps::default().places(start, privilege)?);
             for some in named.chunks(MAX_FDS) {
                 self.tell(&Word::Folders, &some.iter().map(AsFd::as_fd).collect::<Vec<_>>())?;
             }

@@ -11,7 +11,7 @@ use super::root::{INSIDE_ID, ProcMount};
 use super::seccomp::{self, MemoryCount};
 use crate::Network;
 use crate::native::messages::RLIMITS;
-use Arg::{Bytes, IfGiven, Parameter, Result as Kept, Value};
+use Arg::{Bytes, IfGiven, Parameter, Value};
 use rustix::mount::MountFlags;
 use rustix::process::Resource;
 use std::ffi::CStr;
@@ -62,6 +62,8 @@ pub(super) struct Settings {
     pub(super) last_capability: u64,
     /// Additional readable folders: a Python outside /usr, or a /bin that is not a link.
     pub(super) readable: Vec<String>,
+    /// Additional writable folders.
+    pub(super) writable: Vec<String>,
     /// The version of Landlock. Zero if it is not available.
     pub(super) landlock_abi: u32,
     /// How memory is measured.
@@ -83,9 +85,9 @@ const PENDING_SIGNALS: u64 = 1_024;
 /// In the new namespaces: IDs, `/proc`, `/tmp`, the artifacts. Parameter 0 is the mount of the artifacts.
 pub(super) fn entering(settings: &Settings) -> Plan {
     let mut plan = Plan::default();
-    write_file(&mut plan, "/proc/self/setgroups", "deny");
-    write_file(&mut plan, "/proc/self/uid_map", &format!("{INSIDE_ID} {} 1\n", settings.outer_uid));
-    write_file(&mut plan, "/proc/self/gid_map", &format!("{INSIDE_ID} {} 1\n", settings.outer_gid));
+    plan.write_file("/proc/self/setgroups", "deny");
+    plan.write_file("/proc/self/uid_map", &format!("{INSIDE_ID} {} 1\n", settings.outer_uid));
+    plan.write_file("/proc/self/gid_map", &format!("{INSIDE_ID} {} 1\n", settings.outer_gid));
     let plain = libc::MS_NOSUID | libc::MS_NODEV;
     match settings.proc {
         Proc::Own => {
@@ -136,7 +138,8 @@ fn settle(plan: &mut Plan, settings: &Settings) {
     plan.call("setsid", libc::SYS_setsid, &[]);
     plan.call("umask", libc::SYS_umask, &[Value(0o022)]);
     if settings.landlock_abi > 0 {
-        landlock::begin(plan, settings.landlock_abi, &settings.readable, settings.network);
+        let folders = landlock::Folders { readable: &settings.readable, writable: &settings.writable };
+        landlock::begin(plan, settings.landlock_abi, folders, settings.network);
     }
 }
 
@@ -191,16 +194,6 @@ pub(super) fn sealing(settings: &Settings) -> Result<Plan, seccomp::FilterError>
     let args = [Value(u64::from(libc::SECCOMP_SET_MODE_FILTER)), Value(0), Bytes(descriptor)];
     plan.call("seccomp", libc::SYS_seccomp, &args);
     Ok(plan)
-}
-
-pub(super) fn write_file(plan: &mut Plan, path: &str, text: &str) {
-    let name = plan.text(path);
-    let content = plan.bytes(text.as_bytes());
-    let args = [AT_FDCWD, Bytes(name), Value((libc::O_WRONLY | libc::O_CLOEXEC) as u64)];
-    let file = plan.call_keep(format!("open {path}"), libc::SYS_openat, &args);
-    let args = [Kept(file), Bytes(content), Value(text.len() as u64)];
-    plan.call(format!("write {path}"), libc::SYS_write, &args);
-    plan.call(format!("close {path}"), libc::SYS_close, &[Kept(file)]);
 }
 
 fn mount(plan: &mut Plan, kind: &str, target: &str, flags: u64, options: &str) {

@@ -3,7 +3,7 @@
 use super::kernel::{Forked, fork_into, map_ids};
 use super::privilege::Privilege;
 use super::{LaunchError, root};
-use crate::native::messages::Bind;
+use crate::native::messages::{Bind, Start};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fs::{self, File};
@@ -51,6 +51,19 @@ impl IdMaps {
             None => None,
         };
         Ok(Mounts { workspace, servers, skills, hidden })
+    }
+
+    /// The mounts of places, in their order.
+    pub(super) fn places(&mut self, start: &Start, privilege: Privilege) -> Result<Vec<OwnedFd>, LaunchError> {
+        let mount = |place| {
+            let tree = root::place(place)?;
+            if privilege == Privilege::Root {
+                let (_, _, uid, gid) = root::identity(&tree)?;
+                self.apply(&tree, (uid, gid), privilege.sandbox_ids())?;
+            }
+            Ok(tree)
+        };
+        start.places.iter().map(mount).collect()
     }
 
     /// The mount of a user's skills, which may be accessible only to the user.

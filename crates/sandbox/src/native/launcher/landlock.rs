@@ -66,9 +66,15 @@ pub(super) fn find() -> Result<u32, String> {
 /// The descriptor number of the ruleset between `begin` and `complete`, which nothing else in a child uses.
 const RULESET: u64 = 7;
 
-/// Adds the calls that create the ruleset, with everything that is known before there is a workspace. `readable` are
-/// additional readable folders.
-pub(super) fn begin(plan: &mut Plan, abi: u32, readable: &[String], network: Network) {
+/// Additional folders.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Folders<'a> {
+    pub(super) readable: &'a [String],
+    pub(super) writable: &'a [String],
+}
+
+/// Adds the calls that create the ruleset, with everything that is known before there is a workspace.
+pub(super) fn begin(plan: &mut Plan, abi: u32, folders: Folders<'_>, network: Network) {
     let handled = if abi >= 4 { BIND_AND_CONNECT_TCP } else { 0 };
     let scope = if abi >= 6 { SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS } else { 0 };
     let size: u64 = match abi {
@@ -82,8 +88,9 @@ pub(super) fn begin(plan: &mut Plan, abi: u32, readable: &[String], network: Net
     let args = [Earlier(ruleset), Value(RULESET), Value(libc::O_CLOEXEC as u64)];
     plan.call("put the ruleset aside", libc::SYS_dup3, &args);
     plan.call("close the ruleset", libc::SYS_close, &[Earlier(ruleset)]);
-    let extra = readable.iter().map(|path| (path.as_str(), READ));
-    for (path, allowed) in RULES.iter().copied().chain(extra) {
+    let extra = folders.readable.iter().map(|path| (path.as_str(), READ));
+    let writable = folders.writable.iter().map(|path| (path.as_str(), WRITE));
+    for (path, allowed) in RULES.iter().copied().chain(extra).chain(writable) {
         add_rule(plan, abi, path, allowed);
     }
     if network == Network::Proxy && handled != 0 {

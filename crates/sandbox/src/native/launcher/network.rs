@@ -40,7 +40,7 @@ pub(super) fn namespaces(network: Network) -> i32 {
 /// Adds the calls that limit the buffers of connections, while the `/proc` of the zygote is still there.
 pub(super) fn limit_buffers(plan: &mut Plan) {
     for name in ["tcp_rmem", "tcp_wmem"] {
-        super::confinement::write_file(plan, &format!("/proc/sys/net/ipv4/{name}"), BUFFERS);
+        plan.write_file(&format!("/proc/sys/net/ipv4/{name}"), BUFFERS);
     }
 }
 

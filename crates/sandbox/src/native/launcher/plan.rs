@@ -134,6 +134,17 @@ impl Plan {
         Kept(kept)
     }
 
+    /// Adds the calls that write a file that exists.
+    pub(super) fn write_file(&mut self, path: &str, text: &str) {
+        let name = self.text(path);
+        let content = self.bytes(text.as_bytes());
+        let flags = Arg::Value((libc::O_WRONLY | libc::O_CLOEXEC) as u64);
+        let file = self.call_keep(format!("open {path}"), libc::SYS_openat, &[AT_FDCWD, Arg::Bytes(name), flags]);
+        let args = [Arg::Result(file), Arg::Bytes(content), Arg::Value(text.len() as u64)];
+        self.call(format!("write {path}"), libc::SYS_write, &args);
+        self.call(format!("close {path}"), libc::SYS_close, &[Arg::Result(file)]);
+    }
+
     /// Also writes the result of the last call, as an `i32`, at `at`.
     pub(super) fn poke(&mut self, at: Offset) {
         if let Some(step) = self.steps.last_mut() {

@@ -5,6 +5,8 @@
 
 use super::LaunchError;
 use super::kernel::{NO_DEVICES, NO_SUID, READ_ONLY, restrict_mount};
+use crate::native::messages::Start;
+use crate::{Access, Place};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::mount::{
@@ -86,17 +88,33 @@ pub(super) fn common() -> Result<Common, LaunchError> {
     Ok(Common { folders, program: program() })
 }
 
-/// Takes detached mounts of the guest's files and of the configured folders, in this order.
-pub(super) fn named(guest_dir: &Path, folders: &[(PathBuf, PathBuf)]) -> Result<Vec<OwnedFd>, LaunchError> {
-    [guest_dir].into_iter().chain(folders.iter().map(|(folder, _)| folder.as_path())).map(read_only).collect()
+/// Takes detached mounts of the guest's files and of the configured folders, in this order. Those of places follow.
+pub(super) fn named(start: &Start) -> Result<Vec<OwnedFd>, LaunchError> {
+    let folders = start.folders.iter().map(|(folder, _)| folder.as_path());
+    [start.guest_dir.as_path()].into_iter().chain(folders).map(read_only).collect()
+}
+
+/// Takes a detached mount of a place, without its submounts.
+pub(super) fn place(place: &Place) -> Result<OwnedFd, LaunchError> {
+    match place.access {
+        Access::Read => modules(&place.path),
+        Access::Write => user_folder(&place.path),
+    }
 }
 
 /// Those of the folders that are outside the folders that every sandbox may read.
-pub(super) fn readable(folders: &[(PathBuf, PathBuf)]) -> Vec<String> {
+pub(super) fn readable(start: &Start) -> Vec<String> {
     let old_layout =
         PROGRAM_FOLDERS.iter().map(|name| Path::new("/").join(name)).filter(|path| path.is_dir() && !path.is_symlink());
-    let seen = folders.iter().map(|(_, seen_at)| seen_at.clone());
-    old_layout.chain(seen).map(|path| path.display().to_string()).collect()
+    let seen = start.folders.iter().map(|(_, seen_at)| seen_at.clone());
+    let places = start.places.iter().map(|place| place.path.clone());
+    old_layout.chain(seen).chain(places).map(|path| path.display().to_string()).collect()
+}
+
+/// The places that sandboxes may write.
+pub(super) fn writable(start: &Start) -> Vec<String> {
+    let writable = start.places.iter().filter(|place| place.access == Access::Write);
+    writable.map(|place| place.path.display().to_string()).collect()
 }
 
 /// This program, which inside a sandbox runs TypeScript and is the command `tool`. If its path no longer exists, as
@@ -186,12 +204,14 @@ impl Growing {
         Ok(Self { root, program: common.program })
     }
 
-    /// Adds the mounts of [`named`].
-    pub(super) fn add(&mut self, named: Vec<OwnedFd>, folders: &[(PathBuf, PathBuf)]) -> Result<(), LaunchError> {
-        let seen = folders.iter().map(|(_, seen_at)| seen_at.strip_prefix("/").unwrap_or(seen_at));
+    /// Adds the mounts of [`named`] and of places.
+    pub(super) fn add(&mut self, named: Vec<OwnedFd>, start: &Start) -> Result<(), LaunchError> {
+        let seen = start.folders.iter().map(|(_, seen_at)| seen_at.as_path());
         let targets = [Path::new("coracle")].into_iter().chain(seen);
+        let targets = targets.chain(start.places.iter().map(|place| place.path.as_path()));
         for (tree, target) in named.into_iter().zip(targets) {
-            Shared { tree, target: target.to_owned(), kind: SharedKind::Folder }.place()?;
+            let target = target.strip_prefix("/").unwrap_or(target).to_owned();
+            Shared { tree, target, kind: SharedKind::Folder }.place()?;
         }
         self.program.take().map_or(Ok(()), Shared::place)
     }

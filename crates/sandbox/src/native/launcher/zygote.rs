@@ -1,6 +1,7 @@
 //! Starts the zygote: namespaces, the file tree, no privileges, the filters, Python.
 
 use super::confinement::{Proc, Settings, entering, new_namespaces, sealing};
+use super::id_map::IdMaps;
 use super::kernel::{Forked, exit_now, fork_into, install_filter};
 use super::privilege::{Privilege, drop_root};
 use super::{LaunchError, root, seccomp};
@@ -101,7 +102,8 @@ impl Zygote {
         let step = |name: &'static str| move |errno| LaunchError::step(name, errno);
         let common = root::common()?;
         let common = if settings.proc == Proc::Empty { common.with_foreign_proc()? } else { common };
-        let named = root::named(&start.guest_dir, &start.folders)?;
+        let mut named = root::named(start)?;
+        named.extend(IdMaps::default().places(start, privilege)?);
         let filters = seccomp::of_zygote(settings.memory, settings.network)
             .map_err(|error| LaunchError::other("make the filters", error.to_string()))?;
         let flags = SocketFlags::CLOEXEC;
@@ -178,7 +180,7 @@ fn set_up(
     if settings.network == Network::Proxy {
         root::add_certificates().map_err(|error| LaunchError::io("copy the certificates", &error))?;
     }
-    tree.add(named, &start.folders)?;
+    tree.add(named, start)?;
     tree.enter()?;
     if start.preload.as_ref().is_some_and(|modules| !modules.is_empty()) {
         // Some packages write a file when they are imported. Every child mounts its own folder over it.

@@ -130,7 +130,7 @@ impl Child {
 
         let (Word::Start(start), _) = self.hear()? else { return Err(unexpected()) };
         let named = self.named(&start)?;
-        tree.add(named, &start.folders)?;
+        tree.add(named, &start)?;
         let settings = settings(&start, self.privilege, MemoryCount::Processes, last_capability);
         let (settling, sealing) = (settling(&settings), sealing(&settings).map_err(wrong)?);
 
@@ -188,10 +188,12 @@ impl Child {
     /// Mounts of the guest's files and of the configured folders.
     fn named(&self, start: &Start) -> Result<Vec<OwnedFd>, LaunchError> {
         if self.privilege == Privilege::Ordinary {
-            return root::named(&start.guest_dir, &start.folders);
+            let mut named = root::named(start)?;
+            named.extend(IdMaps::default().places(start, self.privilege)?);
+            return Ok(named);
         }
         let mut named = Vec::new();
-        while named.len() < 1 + start.folders.len() {
+        while named.len() < 1 + start.folders.len() + start.places.len() {
             match self.hear()? {
                 (Word::Folders, some) if !some.is_empty() => named.extend(some),
                 _ => return Err(LaunchError::other(HEAR, "unexpected mounts")),
