@@ -60,27 +60,30 @@ pub(crate) async fn exchange(client: &mut Client, head: Head, target: Target) ->
     }
 
     let keep = client.after(&head);
-    let Guest { reader, writer } = &mut client.guest;
     if head.wants_continue() && head.framing != Framing::Empty {
-        writer.write(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
-        writer.flush().await?;
+        client.guest.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
+        client.guest.writer.flush().await?;
     }
     let idle = access.proxy.limits.idle_time;
     let uploaded = AtomicBool::new(false);
     let (sender, receiver) = mpsc::channel(1);
     let request = request::build(&access, &head, &target, sent_body(head.framing, receiver));
-    let mut pump = pin!(pump(Body::new(head.framing, idle), reader, sender, &ticket, idle, &uploaded));
-    let mut answer = pin!(async {
-        let request = request.map_err(|error| Failed::Before(format!("cannot be sent: {error}")))?;
-        let response = route.send(request, idle).await?;
-        let keep = if uploaded.load(Ordering::Relaxed) { keep } else { After::Close };
-        response::pass(&Passing { access: &access, head: &head, target: &target, ticket: &ticket, keep }, response, writer).await
-    });
-    let mut pumped = None;
-    let answered = loop {
-        tokio::select! {
-            result = &mut pump, if pumped.is_none() => pumped = Some(result),
-            result = &mut answer => break result,
+    let (answered, pumped) = {
+        let Guest { reader, writer } = &mut client.guest;
+        let mut pump = pin!(pump(Body::new(head.framing, idle), reader, sender, &ticket, idle, &uploaded));
+        let mut answer = pin!(async {
+            let request = request.map_err(|error| Failed::Before(format!("cannot be sent: {error}")))?;
+            let response = route.send(request, idle).await?;
+            let keep = if uploaded.load(Ordering::Relaxed) { keep } else { After::Close };
+            let passing = Passing { access: &access, head: &head, target: &target, ticket: &ticket, keep };
+            response::pass(&passing, response, writer).await
+        });
+        let mut pumped = None;
+        loop {
+            tokio::select! {
+                result = &mut pump, if pumped.is_none() => pumped = Some(result),
+                result = &mut answer => break (result, pumped),
+            }
         }
     };
     let failed = match (answered, pumped) {

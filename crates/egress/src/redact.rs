@@ -52,7 +52,7 @@ impl Redactor {
         }
         let mut needles: Vec<_> = secrets.iter().flat_map(|secret| forms(secret)).collect();
         needles.retain(|needle| needle.len() >= MIN_NEEDLE);
-        needles.sort();
+        needles.sort_by(|one, other| one.as_slice().cmp(other.as_slice()));
         needles.dedup();
         let search = AhoCorasick::builder()
             .ascii_case_insensitive(true)
@@ -82,7 +82,8 @@ impl Redactor {
         let may_start = |at: &usize| {
             let rest = &bytes[*at..];
             self.0.needles.iter().any(|needle| {
-                needle.get(..rest.len()).is_some_and(|start| start.eq_ignore_ascii_case(rest))
+                // Of a whole needle, nothing has to be awaited.
+                needle.len() > rest.len() && needle[..rest.len()].eq_ignore_ascii_case(rest)
             })
         };
         (from..bytes.len()).find(may_start).unwrap_or(bytes.len())

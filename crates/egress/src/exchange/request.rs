@@ -24,7 +24,7 @@ pub(super) fn used<'a>(access: &'a Access, method: &'a Method, target: &'a Targe
 /// All credentials of the host of a request, also those that are not for its method. None without TLS.
 pub(super) fn bound<'a>(access: &'a Access, target: &'a Target) -> impl Iterator<Item = &'a Binding> {
     let bindings = access.grant.credentials.of(&target.host, target.port);
-    bindings.filter(|_| target.scheme == Scheme::Https)
+    bindings.filter(move |_| target.scheme == Scheme::Https)
 }
 
 /// The request for the host.
