@@ -20,6 +20,8 @@ use crate::tunnel::{Inside, Tunnel};
 pub(crate) struct Session {
     client: Client,
     mode: Mode,
+    /// Whether the guest was told something that it must be able to read before the connection ends.
+    was_told: bool,
 }
 
 /// What the guest takes this connection for.
@@ -33,13 +35,13 @@ enum Mode {
 impl Session {
     /// A session with a guest that knows it talks to a proxy.
     pub(crate) fn forward(access: Arc<Access>, guest: Guest) -> Self {
-        Self { client: Client { access, guest, upstream: None }, mode: Mode::Forward }
+        Self { client: Client { access, guest, upstream: None }, mode: Mode::Forward, was_told: false }
     }
 
     /// A session with a guest that talks to a host through a tunnel.
     pub(crate) fn inside(access: Arc<Access>, inside: Inside) -> Self {
         let Inside { guest, scheme, tunnel } = inside;
-        Self { client: Client { access, guest, upstream: None }, mode: Mode::Host(scheme, tunnel) }
+        Self { client: Client { access, guest, upstream: None }, mode: Mode::Host(scheme, tunnel), was_told: false }
     }
 
     /// Serves all requests. Returns the head of a CONNECT to a proxy: what follows is a tunnel.
@@ -61,6 +63,9 @@ impl Session {
                     return None;
                 }
             }
+        }
+        if self.was_told {
+            self.client.guest.close().await;
         }
         None
     }
@@ -102,6 +107,7 @@ impl Session {
 
     async fn end_with(&mut self, refusal: &Refusal) {
         self.client.access.refused(refusal);
+        self.was_told = true;
         if let Err(error) = reply::refuse(&mut self.client.guest.writer, refusal, After::Close, true).await {
             tracing::debug!(%error, "cannot answer a sandbox");
         }

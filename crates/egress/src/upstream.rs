@@ -55,7 +55,7 @@ pub(crate) async fn addresses(access: &Access, host: &Host, port: u16, subject: 
     let private = &access.grant.private_addresses;
     let mut allowed: Vec<SocketAddr> = Vec::new();
     for address in found.into_iter().filter(|address| private.allows(host, *address)) {
-        let address = SocketAddr::new(address, port);
+        let address = SocketAddr::new(address.to_canonical(), port);
         if !allowed.contains(&address) && allowed.len() < MAX_ADDRESSES {
             allowed.push(address);
         }
