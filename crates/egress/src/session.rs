@@ -11,7 +11,7 @@ use crate::client::Client;
 use crate::decide::{Refusal, RefusalKind, Scheme};
 use crate::exchange::exchange;
 use crate::guest::Guest;
-use crate::head::{Head, HeadError, take_head};
+use crate::head::{Head, take_head};
 use crate::reply::{self, After};
 use crate::target::{self, Target, TargetError};
 use crate::tunnel::{Inside, Tunnel};
@@ -97,11 +97,7 @@ impl Session {
                 }
             }
         };
-        let kind = match error {
-            HeadError::TooLarge(_) | HeadError::TooMany(_) => RefusalKind::Limit,
-            _ => RefusalKind::Protocol,
-        };
-        self.end_with(&Refusal::new(kind, "the request", error.to_string())).await;
+        self.end_with(&Refusal::new(RefusalKind::Protocol, "the request", error.to_string())).await;
         None
     }
 

@@ -54,6 +54,8 @@ pub(crate) struct Caller {
     pub(crate) asked: Mutex<Vec<Attempt>>,
     pub(crate) finished: Mutex<Vec<(Attempt, Outcome)>>,
     pub(crate) refused: Mutex<Vec<Refusal>>,
+    /// Most attempts at the same time.
+    pub(crate) most: Mutex<usize>,
     changed: Notify,
 }
 
@@ -65,7 +67,12 @@ impl Decide for Caller {
         match attempt.path.as_str() {
             DENIED => Decision::Deny { reason: "was declined".to_owned(), hint: Some("ask again".to_owned()) },
             UNDECIDED => std::future::pending().await,
-            _ => Decision::Allow,
+            _ => {
+                let mut most = self.most.lock().unwrap();
+                let now = self.asked.lock().unwrap().len() - self.finished.lock().unwrap().len();
+                *most = now.max(*most);
+                Decision::Allow
+            }
         }
     }
 
@@ -107,7 +114,8 @@ pub(crate) struct Lab {
     pub(crate) names: Arc<Names>,
     pub(crate) trust: Trust,
     pub(crate) proxy: Proxy,
-    share: Share,
+    /// Of the user whose sandboxes are made.
+    pub(crate) share: Share,
 }
 
 /// A sandbox as the proxy sees it.

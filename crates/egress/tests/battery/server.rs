@@ -121,6 +121,11 @@ async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin, answer: Answer, 
                 return;
             }
         }
+        // Only through a tunnel that is not read.
+        if seen.head.contains("\r\nConnection: close\r\n") {
+            let _ = stream.shutdown().await;
+            return;
+        }
     }
 }
 
