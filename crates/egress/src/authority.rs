@@ -111,7 +111,7 @@ impl Authority {
 fn params(name: &str) -> Result<CertificateParams, rcgen::Error> {
     // Names in subjects are limited to 64 characters. Clients look only at the alternative names.
     const MAX_COMMON_NAME: usize = 64;
-    let mut params = CertificateParams::new(Vec::new())?;
+    let mut params = CertificateParams::new(Vec::<String>::new())?;
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, name.chars().take(MAX_COMMON_NAME).collect::<String>());
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

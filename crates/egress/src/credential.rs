@@ -70,7 +70,7 @@ pub enum CredentialProblem {
     #[error("{0:?} is not a header that can carry a credential")]
     Header(String),
     /// The value cannot be a header, or is too short to be found in responses.
-    #[error("the value must have {MIN_SECRET} to {MAX_SECRET} visible ASCII characters, not counting a scheme such as Bearer")]
+    #[error("the value must have {min} to {max} visible ASCII characters, not counting a scheme such as Bearer", min = MIN_SECRET, max = MAX_SECRET)]
     Value,
     /// Two credentials for the same header of the same host.
     #[error("credential {0} already sets the same header for the same host")]

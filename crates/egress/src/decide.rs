@@ -40,8 +40,8 @@ pub struct Attempt {
     pub query: Option<String>,
     /// Size of the body, if the request declares it.
     pub body_bytes: Option<u64>,
-    /// The credential that would be added.
-    pub credential: Option<String>,
+    /// The credentials that would be added: their ids.
+    pub credentials: Vec<String>,
 }
 
 /// How a host is talked to.

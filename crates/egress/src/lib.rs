@@ -14,9 +14,11 @@
 //! - Secrets are added here, and removed from what comes back.
 //! - Everything is bounded: see [`Limits`]. Bodies are streamed.
 
+mod access;
 mod address;
 mod authority;
 mod body;
+mod client;
 mod credential;
 mod decide;
 mod decoding;
@@ -41,11 +43,12 @@ mod ticket;
 mod tunnel;
 mod upstream;
 
+pub use access::Grant;
 pub use address::{PrivateAddressError, PrivateAddresses};
 pub use authority::{Authority, AuthorityError};
 pub use credential::{Credential, CredentialError, CredentialProblem, Credentials};
 pub use decide::{Attempt, Decide, Decision, Outcome, Refusal, RefusalKind, Scheme};
-pub use gate::{Gate, Grant};
+pub use gate::Gate;
 pub use host::{Host, HostError};
 pub use limits::{Limits, Share};
 pub use proxy::{Proxy, ProxyError};

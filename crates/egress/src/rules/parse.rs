@@ -125,14 +125,13 @@ fn parse_hosts(text: &str) -> Result<HostPattern, RuleProblem> {
     if text == "*" {
         return Ok(HostPattern::Any);
     }
-    let (name, make): (&str, fn(Host) -> HostPattern) = match text.strip_prefix("*.") {
-        Some(parent) => (parent, HostPattern::Below),
-        None => (text, HostPattern::Exact),
-    };
+    let parent = text.strip_prefix("*.");
+    let name = parent.unwrap_or(text);
     if name.contains('*') {
         return Err(RuleProblem::Wildcard(quoted(text)));
     }
-    Ok(make(Host::parse(name)?))
+    let host = Host::parse(name)?;
+    Ok(if parent.is_some() { HostPattern::Below(host) } else { HostPattern::Exact(host) })
 }
 
 #[cfg(test)]

@@ -1,0 +1,12 @@
+//! Everything that the proxy must refuse, each with the same act succeeding where it is allowed. Only loopback is used.
+
+mod addresses;
+mod bounds;
+mod credentials;
+mod decisions;
+mod guest;
+mod lab;
+mod names;
+mod server;
+mod smuggling;
+mod tunnels;
