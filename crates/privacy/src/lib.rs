@@ -16,6 +16,7 @@
 mod cache;
 mod custom;
 mod detector;
+mod document;
 mod error;
 mod evidence;
 mod finding;
@@ -23,6 +24,7 @@ mod item;
 mod kinds;
 mod known;
 mod names;
+mod recent;
 mod replaced;
 mod resolve;
 mod restoring;

@@ -32,6 +32,7 @@ mod addresses;
 mod characters;
 mod given_names;
 mod hashes;
+mod hints;
 mod introductions;
 mod matrix;
 mod network;
@@ -91,6 +92,9 @@ impl NameFinder {
     /// Returns the names of persons ([`Kind::Person`]) and the addresses ([`Kind::Address`]) in a text, in order and without
     /// overlaps.
     pub fn find(&self, text: &str) -> Vec<Finding> {
+        if !hints::may_have_names(text) {
+            return Vec::new();
+        }
         let Some(weights) = Weights::get() else { return Vec::new() };
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut network = idle.unwrap_or_else(|| Network::new(weights));

@@ -4,8 +4,9 @@
 use crate::cache::{Entry, Found};
 use crate::item::{Look, Replace, look_at};
 use crate::known::Known;
+use crate::recent::{Examined, Recent};
 use crate::replaced::Replaced;
-use crate::token::spot;
+use crate::token::{Spotted, spot};
 use crate::{Detector, Finding, table};
 use serde_json::{Number, Value};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -20,16 +21,17 @@ const MAX_DEPTH: usize = 3;
 /// The first visit.
 pub(crate) struct Detecting<'a> {
     detector: &'a Detector,
+    recent: &'a Recent,
     depth: usize,
     /// What was found in each text and number, in the order of the visit.
-    places: VecDeque<Vec<(Range<usize>, Arc<str>)>>,
+    places: VecDeque<Arc<Examined>>,
     found: Vec<Found>,
     tokens: BTreeSet<String>,
 }
 
 impl<'a> Detecting<'a> {
-    pub(crate) fn new(detector: &'a Detector) -> Self {
-        Self { detector, depth: 0, places: VecDeque::new(), found: Vec::new(), tokens: BTreeSet::new() }
+    pub(crate) fn new(detector: &'a Detector, recent: &'a Recent) -> Self {
+        Self { detector, recent, depth: 0, places: VecDeque::new(), found: Vec::new(), tokens: BTreeSet::new() }
     }
 
     /// What was found. Values that are part of a token do not count.
@@ -45,37 +47,9 @@ impl<'a> Detecting<'a> {
         key.map_or_else(|| self.detector.find(text), |key| self.detector.find_in_value(key, text))
     }
 
-    /// Looks into a text that is JSON or a table: keys and heads of columns say what the values are.
-    fn look_inside(&mut self, text: &str) {
-        if self.depth == MAX_DEPTH {
-            return;
-        }
-        if !text.trim_start().starts_with(['{', '[']) {
-            for (head, field) in table::fields(text).into_iter().flatten() {
-                for Finding { kind, span, .. } in self.detect(Some(&head), &field) {
-                    let value = field.get(span).filter(|value| !value.is_empty() && spot(value).is_empty());
-                    let label = || kind.label().into();
-                    self.found.extend(value.map(|value| Found {
-                        label: label(),
-                        value: value.into(),
-                        is_number: false,
-                    }));
-                }
-            }
-            return;
-        }
-        if let Ok(value) = serde_json::from_str::<Value>(text) {
-            let mut inside = Self { depth: self.depth + 1, ..Self::new(self.detector) };
-            look_at(&value, None, &mut inside);
-            self.found.append(&mut inside.found);
-        }
-    }
-}
-
-impl Look for Detecting<'_> {
-    fn text(&mut self, key: Option<&str>, text: &str) {
-        let spotted = spot(text);
-        let mut places = Vec::new();
+    /// What is in a text, and in JSON or a table in it.
+    fn examine(&self, key: Option<&str>, text: &str, spotted: &[Spotted]) -> Examined {
+        let mut examined = Examined::default();
         let mut ahead = spotted.iter().peekable();
         for Finding { kind, span, .. } in self.detect(key, text) {
             let label: Arc<str> = kind.label().into();
@@ -83,14 +57,50 @@ impl Look for Detecting<'_> {
             let is_in_token = ahead.peek().is_some_and(|one| one.span.start < span.end);
             if let Some(value) = text.get(span.clone()).filter(|value| !value.is_empty()) {
                 if !is_in_token {
-                    self.found.push(Found { label: Arc::clone(&label), value: value.into(), is_number: false });
+                    examined.found.push(Found { label: Arc::clone(&label), value: value.into(), is_number: false });
                 }
-                places.push((span, label));
+                examined.places.push((span, label));
             }
         }
+        self.look_inside(text, &mut examined.found);
+        examined
+    }
+
+    /// Looks into a text that is JSON or a table: keys and heads of columns say what the values are.
+    fn look_inside(&self, text: &str, found: &mut Vec<Found>) {
+        if self.depth == MAX_DEPTH {
+            return;
+        }
+        if !text.trim_start().starts_with(['{', '[']) {
+            for (head, field) in table::fields(text).into_iter().flatten() {
+                let field = field.text;
+                for Finding { kind, span, .. } in self.detect(Some(&head), &field) {
+                    let value = field.get(span).filter(|value| !value.is_empty() && spot(value).is_empty());
+                    let label = || kind.label().into();
+                    found.extend(value.map(|value| Found { label: label(), value: value.into(), is_number: false }));
+                }
+            }
+            return;
+        }
+        if let Ok(value) = serde_json::from_str::<Value>(text) {
+            let mut inside = Self { depth: self.depth + 1, ..Self::new(self.detector, self.recent) };
+            look_at(&value, None, &mut inside);
+            found.append(&mut inside.found);
+        }
+    }
+}
+
+impl Look for Detecting<'_> {
+    fn text(&mut self, key: Option<&str>, text: &str) {
+        let spotted = spot(text);
+        // Deeper inside, fewer levels are looked into.
+        let examined = match self.depth {
+            0 => self.recent.examined(key, text, || self.examine(key, text, &spotted)),
+            _ => Arc::new(self.examine(key, text, &spotted)),
+        };
         self.tokens.extend(spotted.into_iter().map(|one| one.token));
-        self.places.push_back(places);
-        self.look_inside(text);
+        self.found.extend_from_slice(&examined.found);
+        self.places.push_back(examined);
     }
 
     fn number(&mut self, key: Option<&str>, number: &Number) {
@@ -108,13 +118,13 @@ impl Look for Detecting<'_> {
                 places.push((span, label));
             }
         }
-        self.places.push_back(places);
+        self.places.push_back(Arc::new(Examined { places, found: Vec::new() }));
     }
 }
 
 /// The second visit.
 pub(crate) struct Tokenizing<'a, Mint> {
-    places: VecDeque<Vec<(Range<usize>, Arc<str>)>>,
+    places: VecDeque<Arc<Examined>>,
     /// The tokens in the texts that are in the vault.
     tokens: &'a HashMap<String, Entry>,
     known: &'a Known,
@@ -151,7 +161,8 @@ impl<'a, Mint: Fn(&Found) -> Arc<str>> Tokenizing<'a, Mint> {
         token
     }
 
-    fn replaced_text(&mut self, text: &str, mut places: Vec<(Range<usize>, Arc<str>)>) -> Option<String> {
+    fn replaced_text(&mut self, text: &str, examined: &Examined) -> Option<String> {
+        let mut places = examined.places.clone();
         places.extend(self.known.find(text).into_iter().map(|one| (one.span, one.label)));
         if places.is_empty() {
             return None;
@@ -181,7 +192,7 @@ impl<Mint: Fn(&Found) -> Arc<str>> Replace for Tokenizing<'_, Mint> {
 
     fn text(&mut self, text: &str) -> Option<String> {
         let places = self.places.pop_front().unwrap_or_default();
-        self.replaced_text(text, places)
+        self.replaced_text(text, &places)
     }
 
     fn number(&mut self, number: &Number) -> Option<Value> {
@@ -192,7 +203,7 @@ impl<Mint: Fn(&Found) -> Arc<str>> Replace for Tokenizing<'_, Mint> {
             let known = (text.len() >= LEAST_DIGITS).then(|| self.known.find(&text)).into_iter().flatten();
             known.map(|one| (one.span, one.label)).find(|(span, _)| span.len() >= LEAST_DIGITS)
         };
-        let (_, label) = places.into_iter().next().or_else(known)?;
+        let (_, label) = places.places.first().cloned().or_else(known)?;
         Some(Value::String(self.token(&text, &label, true).to_string()))
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::cache::{Cache, Entry, Found, MAX_VALUES};
 use crate::item::{Item, look, replace};
+use crate::recent::Recent;
 use crate::replaced::Replaced;
 use crate::restoring::{Restoring, Tokens};
 use crate::token::Minter;
@@ -35,6 +36,8 @@ pub struct UserVault {
     /// When it was last compared with the store.
     checked: Mutex<Instant>,
     cache: Mutex<Cache>,
+    /// The texts that were examined last.
+    recent: Recent,
 }
 
 impl fmt::Debug for UserVault {
@@ -56,7 +59,8 @@ impl UserVault {
         // The oldest first, because they are the first to leave the memory.
         recent.reverse();
         cache.load(recent, |value| day(value.last_used))?;
-        Ok(Self { user, store, detector, keep, key, checked: Mutex::new(Instant::now()), cache: Mutex::new(cache) })
+        let (checked, cache, recent) = (Mutex::new(Instant::now()), Mutex::new(cache), Recent::default());
+        Ok(Self { user, store, detector, keep, key, checked, cache, recent })
     }
 
     /// Whether it is still the vault of the user: another process may have deleted it. Asks the store from time to time.
@@ -77,7 +81,7 @@ impl UserVault {
 
     /// Replaces personal data by tokens. They are durable when this returns. After an error, the items must not be used.
     pub async fn tokenize(&self, items: &mut [Item<'_>]) -> Result<Replaced, PrivacyError> {
-        let mut detecting = Detecting::new(&self.detector);
+        let mut detecting = Detecting::new(&self.detector, &self.recent);
         look(items, &mut detecting);
         let tokens = self.look_up(detecting.take_tokens()).await?;
         let (used, replaced) = {
@@ -96,14 +100,14 @@ impl UserVault {
 
     /// Remembers the personal data in JSON that code is going to see, so that it is found later in what the code writes.
     pub fn learn(&self, value: &Value) -> Result<(), PrivacyError> {
-        let mut detecting = Detecting::new(&self.detector);
+        let mut detecting = Detecting::new(&self.detector, &self.recent);
         crate::item::look_at(value, None, &mut detecting);
         self.cache().learn(detecting.found())
     }
 
     /// The same, and returns the tokens of what was found.
     pub fn learn_tokens(&self, value: &Value) -> Result<BTreeSet<String>, PrivacyError> {
-        let mut detecting = Detecting::new(&self.detector);
+        let mut detecting = Detecting::new(&self.detector, &self.recent);
         crate::item::look_at(value, None, &mut detecting);
         let mut cache = self.cache();
         let found = detecting.found();
@@ -117,7 +121,7 @@ impl UserVault {
     pub async fn tokens_of(&self, value: &Value) -> Result<BTreeSet<String>, PrivacyError> {
         let mut copy = value.clone();
         let mut items = [Item::Json(&mut copy)];
-        let mut detecting = Detecting::new(&self.detector);
+        let mut detecting = Detecting::new(&self.detector, &self.recent);
         look(&items, &mut detecting);
         let tokens = self.look_up(detecting.take_tokens()).await?;
         let known = self.cache().known.clone();

@@ -62,11 +62,11 @@ fn settings_keys_and_heads_of_tables_decide_what_is_found() {
         lines.map(|line| (word(&line["type"]), word(&line["value"]))).collect()
     };
     let pair = |kind: &str, value: &str| (kind.to_owned(), value.to_owned());
-    let json = r#"{"last_name": "Lee", "order": "T-1234"}"#;
-    assert_eq!(found("row.json", json), [pair("PERSON", "Lee")]);
-    assert_eq!(found("other.json", &json.replace("last_name", "colour")), [], "the control");
-    assert_eq!(found("rows.csv", "id,surname\n1,Lee\n"), [pair("PERSON", "Lee")]);
-    assert_eq!(found("other.csv", "id,colour\n1,Lee\n"), [], "the control");
+    let json = r#"{"last_name": "lee", "order": "T-1234"}"#;
+    assert_eq!(found("row.json", json), [pair("PERSON", "lee")]);
+    assert!(found("other.json", &json.replace("last_name", "colour")).is_empty(), "the control");
+    assert_eq!(found("rows.csv", "id,surname\n1,lee\n"), [pair("PERSON", "lee")]);
+    assert!(found("other.csv", "id,colour\n1,lee\n").is_empty(), "the control");
     let settings = json!({ "privacy": {
         "patterns": { "ORDER": r"\bT-\d{4}\b" }, "words": ["blue heron"], "kinds": { "disable": ["PERSON"] },
     } });

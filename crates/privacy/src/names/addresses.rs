@@ -50,17 +50,9 @@ pub(super) fn find(words: &[Word]) -> Vec<Address> {
 fn core(words: &[Word], at: usize) -> Option<Address> {
     let rest = &words[at..];
     let confirmed = |count: usize, is_confirmed| Address { words: at..at + count, is_confirmed };
-    let sure = [
-        military(rest),
-        post_box(rest),
-        numbered_unit(rest),
-        city_and_code(rest),
-        uk_postcode(rest),
-        numbered_street(rest),
-        street_before_number(rest),
-        corner(rest),
-    ];
-    if let Some(count) = sure.into_iter().find(|count| *count > 0) {
+    const SURE: [fn(&[Word]) -> usize; 8] =
+        [military, post_box, numbered_unit, city_and_code, uk_postcode, numbered_street, street_before_number, corner];
+    if let Some(count) = SURE.iter().map(|length| length(rest)).find(|count| *count > 0) {
         return Some(confirmed(count, true));
     }
     let is_expected = follows_whereabouts(words, at);

@@ -72,7 +72,15 @@ impl Traits {
         if word.len() > LONGEST {
             return Self::default();
         }
-        words.get(word.to_lowercase().as_str()).copied().unwrap_or_default()
+        if !word.is_ascii() {
+            return words.get(word.to_lowercase().as_str()).copied().unwrap_or_default();
+        }
+        // Nothing is allocated for the words of most texts.
+        let mut lower = [0; LONGEST];
+        let lower = &mut lower[..word.len()];
+        lower.copy_from_slice(word.as_bytes());
+        lower.make_ascii_lowercase();
+        std::str::from_utf8(lower).ok().and_then(|lower| words.get(lower)).copied().unwrap_or_default()
     }
 
     /// Whether at least one of some traits is there.

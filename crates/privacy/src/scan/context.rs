@@ -11,21 +11,29 @@ pub(crate) const AFTER: usize = 16;
 
 /// Words in ASCII. A word is found in any case, at the boundaries of words, also in `camelCase` and `snake_case`.
 #[derive(Debug)]
-pub(crate) struct Words(Option<AhoCorasick>);
+pub(crate) struct Words {
+    automaton: Option<AhoCorasick>,
+    beginnings: Beginnings,
+}
 
 impl Words {
     pub(crate) fn new<W: AsRef<[u8]>>(words: impl IntoIterator<Item = W>) -> Self {
+        let words: Vec<W> = words.into_iter().collect();
+        let beginnings = Beginnings::of(&words);
         let built = AhoCorasick::builder()
             .ascii_case_insensitive(true)
             .match_kind(MatchKind::LeftmostLongest)
             .kind(Some(AhoCorasickKind::ContiguousNFA))
-            .build(words);
+            .build(&words);
         // Only far larger lists than these can fail.
-        Self(built.ok())
+        Self { automaton: built.ok(), beginnings }
     }
 
     pub(crate) fn are_in(&self, text: &[u8]) -> bool {
-        let Some(automaton) = &self.0 else { return false };
+        if !self.beginnings.may_be_in(text) {
+            return false;
+        }
+        let Some(automaton) = &self.automaton else { return false };
         automaton.find_iter(text).any(|found| is_word(text, found.start(), found.end()))
     }
 
@@ -35,6 +43,54 @@ impl Words {
 
     pub(crate) fn are_after(&self, view: &View<'_>, position: usize, distance: usize) -> bool {
         self.are_in(view.slice(position, position + distance))
+    }
+}
+
+/// The number of bits of a byte that its case does not change, if it is a letter.
+const FOLDED_BITS: usize = 5;
+/// The number of bits of three such bytes.
+const BEGINNING_BITS: usize = 3 * FOLDED_BITS;
+
+/// The first three bytes of words, as a set of bits. Most texts have none of them, which is found out far sooner than that
+/// they have none of the words.
+#[derive(Debug)]
+struct Beginnings(Box<[u64; (1 << BEGINNING_BITS) / 64]>);
+
+fn folded(byte: u8) -> usize {
+    usize::from(byte) & ((1 << FOLDED_BITS) - 1)
+}
+
+impl Beginnings {
+    fn of<W: AsRef<[u8]>>(words: &[W]) -> Self {
+        let mut set = Self(Box::new([0; (1 << BEGINNING_BITS) / 64]));
+        for word in words {
+            let beginning = word.as_ref().iter().take(3).fold(0, |index, byte| index << FOLDED_BITS | folded(*byte));
+            // Anything may follow a word that is shorter.
+            let free = FOLDED_BITS * (3 - word.as_ref().len().min(3));
+            for rest in 0..1 << free {
+                let index = beginning << free | rest;
+                set.0[index / 64] |= 1 << (index % 64);
+            }
+        }
+        set
+    }
+
+    fn may_be_in(&self, text: &[u8]) -> bool {
+        let has = |index: usize| self.0[index / 64] >> (index % 64) & 1 == 1;
+        let mut index = 0;
+        for (place, byte) in text.iter().enumerate() {
+            index = (index << FOLDED_BITS | folded(*byte)) & ((1 << BEGINNING_BITS) - 1);
+            if place >= 2 && has(index) {
+                return true;
+            }
+        }
+        // The last bytes may be a short word.
+        let missing: &[usize] = match text.len() {
+            0 => &[],
+            1 => &[2],
+            _ => &[1, 2],
+        };
+        missing.iter().any(|missing| has(index << (FOLDED_BITS * missing) & ((1 << BEGINNING_BITS) - 1)))
     }
 }
 
@@ -435,6 +491,22 @@ pub(crate) fn denies_phone(view: &View<'_>, start: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::Topic;
+
+    #[test]
+    fn a_text_without_beginnings_of_words_has_no_words() {
+        let words = ["id", "v", "phone", "dl#", "contrase\u{f1}a"];
+        let set = super::Beginnings::of(&words);
+        for word in words {
+            for text in
+                [word.to_owned(), format!("x{word}"), format!("{word}y"), format!("-- {} --", word.to_uppercase())]
+            {
+                assert!(set.may_be_in(text.as_bytes()), "{text}");
+            }
+        }
+        for text in ["", "a", "ab", "i", "di", "pho", "none of them", "12345 87"] {
+            assert!(text == "pho" || !set.may_be_in(text.as_bytes()), "{text}");
+        }
+    }
 
     #[test]
     fn words_are_found_at_their_boundaries() {

@@ -109,17 +109,13 @@ fn numeric(view: &View<'_>, start: usize) -> Option<usize> {
 
 /// The end of the name of a month, also of its first three letters.
 fn month(view: &View<'_>, start: usize) -> Option<usize> {
+    let first = view.slice(start, start + 3);
+    let month = MONTHS.iter().find(|month| first.eq_ignore_ascii_case(&month.as_bytes()[..3]))?.as_bytes();
     let end = view.run(start, 10, |byte| byte.is_ascii_alphabetic());
-    let word = view.slice(start, end).to_ascii_lowercase();
+    let word = view.slice(start, end);
     let is_short = (3..=4).contains(&word.len());
-    MONTHS
-        .iter()
-        .any(|month| {
-            month.as_bytes() == word
-                || (is_short && month.as_bytes().starts_with(&word))
-                || (word == b"sept" && month.starts_with("sept"))
-        })
-        .then_some(end)
+    let is_beginning = || month.get(..word.len()).is_some_and(|begins| begins.eq_ignore_ascii_case(word));
+    (word.eq_ignore_ascii_case(month) || is_short && is_beginning()).then_some(end)
 }
 
 fn skip(view: &View<'_>, start: usize) -> usize {

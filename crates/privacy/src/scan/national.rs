@@ -3,6 +3,7 @@
 use super::Scan;
 use super::context::Topic;
 use crate::kinds::Kind;
+use std::sync::LazyLock;
 use stdnum::{Validator, country};
 
 /// How a number is verified.
@@ -134,13 +135,36 @@ impl Scan<'_> {
     }
 
     fn national(&self, start: usize, is_wanted: impl Fn(&Form) -> bool) -> Option<(usize, u8)> {
-        FORMS.iter().filter(|form| is_wanted(form)).find_map(|form| {
+        let digits = self.view.run(start, LEADING.len(), |byte| byte.is_ascii_digit()) - start;
+        if digits == 0 && !self.view.at(start)?.is_ascii_uppercase() {
+            return None;
+        }
+        let fitting = LEADING.get(digits)?.iter().map(|index| &FORMS[usize::from(*index)]);
+        fitting.filter(|form| is_wanted(form)).find_map(|form| {
             let end = start + form.shape.len();
             let text = self.view.bytes().get(start..end).filter(|text| has_shape(text, form.shape))?;
             (self.is_number_end(end) && is_valid(&form.check, text)).then_some((end, form.alone))
         })
     }
 }
+
+/// The most digits that a form starts with, and one more.
+const MOST_LEADING: usize = 20;
+
+/// By the number of digits that a text starts with: the forms that it can have, in the order of `FORMS`. A form whose shape
+/// starts with as many digits fits, and one that goes on with a letter or digit also if that is one digit more. More digits
+/// than that cannot follow, because no digit follows a number.
+static LEADING: LazyLock<[Vec<u8>; MOST_LEADING]> = LazyLock::new(|| {
+    let mut leading: [Vec<u8>; MOST_LEADING] = Default::default();
+    for (index, form) in FORMS.iter().enumerate() {
+        let digits = form.shape.iter().take_while(|shape| **shape == b'9').count();
+        let either = form.shape.iter().skip(digits).take_while(|shape| **shape == b'X').count();
+        for list in leading.iter_mut().skip(digits).take(either + 1) {
+            list.extend(u8::try_from(index));
+        }
+    }
+    leading
+});
 
 /// Whether a whole text is a number of some country.
 pub(crate) fn is_national(text: &str) -> bool {

@@ -201,6 +201,18 @@ const fn starts() -> [(u8, u8); 128] {
     table
 }
 
+/// For each byte, the second bytes of the prefixes that start with it, as bits.
+static SECONDS: [u128; 128] = {
+    let mut table = [0; 128];
+    let mut index = 0;
+    while index < FORMS.len() {
+        let prefix = FORMS[index].prefix.as_bytes();
+        table[prefix[0] as usize] |= 1 << prefix[1];
+        index += 1;
+    }
+    table
+};
+
 /// What an examination of a word says.
 pub(super) enum Token {
     /// There is a finding that ends here.
@@ -216,6 +228,9 @@ impl Scan<'_> {
         let view = self.view;
         let Some(first) = view.at(start) else { return Token::No };
         let (from, to) = STARTS.get(usize::from(first)).copied().unwrap_or_default();
+        let second = view.at(start + 1).unwrap_or_default();
+        // Words of a language rarely begin like a token.
+        let to = if second < 128 && SECONDS[usize::from(first & 127)] >> second & 1 == 1 { to } else { from };
         for form in FORMS.get(usize::from(from)..usize::from(to)).unwrap_or_default() {
             if !view.starts_with(start, form.prefix.as_bytes()) {
                 continue;
