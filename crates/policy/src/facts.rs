@@ -116,7 +116,6 @@ impl Moment {
 #[cfg(test)]
 mod tests {
     use super::Moment;
-    use std::collections::BTreeSet;
     use std::time::{Duration, UNIX_EPOCH};
 
     #[test]
