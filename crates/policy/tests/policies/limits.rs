@@ -1,5 +1,7 @@
 use crate::{Made, groups, names};
-use coracle_policy::{Approvals, Call, Circumstances, LimitSpec, Limits, NobodyToAsk, Per, Placed, Policy, Rules};
+use coracle_policy::{
+    Approvals, Call, Cargo, Circumstances, LimitSpec, Limits, NobodyToAsk, Per, Placed, Policy, Rules,
+};
 use coracle_store::{Home, KeySource, MemoryStore, SqliteStore, Store};
 use coracle_types::{ExecutionId, UserId};
 use serde_json::{Value, json};
@@ -43,6 +45,7 @@ async fn make(
         tool: &of,
         names: &names,
         arguments: &arguments,
+        cargo: Cargo::NONE,
         circumstances: Circumstances::default(),
         doubt: None,
     };
