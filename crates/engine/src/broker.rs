@@ -401,6 +401,7 @@ impl Broker {
             cargo: &cargo,
             circumstances: Circumstances {
                 calls: current.line.number().saturating_sub(1),
+                are_arguments_open: current.foreseen.is_some() && checks == Arguments::AsTheyAre,
                 conversation: self.caller.conversation.as_ref().map(Place::as_str),
                 interface: self.caller.interface,
             },
