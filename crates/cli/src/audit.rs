@@ -139,7 +139,7 @@ impl Audit {
     pub(crate) async fn begin(&self, program: &'static str, loaded: &Loaded) {
         let Some(files) = &self.files else { return };
         let begun = async {
-            let settings = serde_json::to_vec(&loaded.settings).unwrap_or_default();
+            let settings = coracle_types::sorted_json(&loaded.settings).unwrap_or_default();
             let settings = files.digest(&settings).await?;
             let version = env!("CARGO_PKG_VERSION");
             files.append(Entry::of_operator(Event::SettingsLoaded { program, version, settings })).await?;

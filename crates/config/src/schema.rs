@@ -1,5 +1,6 @@
 use crate::Settings;
 use crate::keys::{OLD_SERVERS, SERVER_DENIED_TOOLS, SERVER_IGNORED, SERVER_KEYS, SERVER_SYNONYMS};
+use coracle_types::sorted_json_pretty;
 use serde_json::{Map, Value, json};
 
 /// Names of model providers.
@@ -20,7 +21,7 @@ pub fn schema() -> String {
     add_choice(&mut schema["$defs"]["SandboxType"], "microsandbox", "Same as `microvm`.");
     add_choice(&mut schema["$defs"]["ConnectionType"], "streamable-http", "Same as `http`.");
     // Serialising a JSON value cannot fail.
-    serde_json::to_string_pretty(&schema).unwrap_or_default() + "\n"
+    sorted_json_pretty(&schema).unwrap_or_default() + "\n"
 }
 
 /// Adds the list of servers in the format of earlier tools.

@@ -151,7 +151,7 @@ pub(crate) fn outcome(execution: &Value) -> Value {
             // `output` repeats standard output line by line, and the log does not need the limits.
             ("output" | "limits", _) => continue,
             ("result", result) if json::is_longer(result, MAX_RESULT_BYTES) => {
-                let text = result.to_string();
+                let text = json::sorted_text(result);
                 shortened.insert(name.clone(), text_digest(&text).into());
                 format!("{}… ({} bytes)", head(&text, 1_000), text.len()).into()
             }
@@ -191,7 +191,7 @@ mod tests {
         let long = json!({ "result": result, "stdout": printed, "output": [printed], "calls": calls });
         let kept = outcome(&long);
         assert_eq!(kept["shortened"]["stdout"], text_digest(&printed));
-        assert_eq!(kept["shortened"]["result"], text_digest(&long["result"].to_string()));
+        assert_eq!(kept["shortened"]["result"], text_digest(&crate::json::sorted_text(&long["result"])));
         assert_eq!(kept["calls"].as_array().unwrap().len(), MAX_LISTED);
         assert!(kept.get("output").is_none() && kept.to_string().len() < 2 * MAX_STREAM_BYTES);
     }

@@ -1,5 +1,6 @@
 //! The JSON text of a value, without building the text: its length and its digest.
 
+use coracle_types::{Sorted, SortedMap};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -16,13 +17,17 @@ pub(crate) fn is_longer(value: &impl Serialize, most: u64) -> bool {
     serde_json::to_writer(Count { written: 0, most }, value).is_err()
 }
 
-/// Adds an object to a digest as JSON.
+/// Adds an object to a digest as JSON with sorted keys: equal objects have equal digests.
 pub(crate) fn hash(digest: &mut Sha256, object: &Map<String, Value>) {
-    // A map of `serde_json` is sorted by key, so equal objects have equal texts: a test of the repository fails if a
-    // dependency switches on the feature that changes this. Values can always be written, and bytes can be hashed.
-    if let Err(error) = serde_json::to_writer(Hash(digest), object) {
+    // Values can always be written, and bytes can be hashed.
+    if let Err(error) = serde_json::to_writer(Hash(digest), &SortedMap(object)) {
         tracing::error!(%error, "cannot write an object as JSON");
     }
+}
+
+/// The JSON text of a value with sorted keys, which is the same for equal values.
+pub(crate) fn sorted_text(value: &Value) -> String {
+    serde_json::to_string(&Sorted(value)).unwrap_or_default()
 }
 
 struct Count {
@@ -56,8 +61,8 @@ impl io::Write for Hash<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{hash, is_longer, length};
-    use serde_json::json;
+    use super::{hash, is_longer, length, sorted_text};
+    use serde_json::{Value, json};
     use sha2::{Digest, Sha256};
 
     #[test]
@@ -68,6 +73,20 @@ mod tests {
         assert!(!is_longer(&value, text.len() as u64) && is_longer(&value, text.len() as u64 - 1));
         let mut digest = Sha256::new();
         hash(&mut digest, value.as_object().unwrap());
-        assert_eq!(digest.finalize(), Sha256::digest(&text));
+        assert_eq!(digest.finalize(), Sha256::digest(sorted_text(&value)));
+    }
+
+    #[test]
+    fn equal_objects_have_equal_digests_whatever_the_order_of_their_keys() {
+        let of = |text: &str| {
+            let value: Value = serde_json::from_str(text).unwrap();
+            let mut digest = Sha256::new();
+            hash(&mut digest, value.as_object().unwrap());
+            digest.finalize()
+        };
+        let sorted = r#"{"a":{"c":1,"d":[{"e":2,"f":3}]},"b":null}"#;
+        assert_eq!(of(r#"{"b":null,"a":{"d":[{"f":3,"e":2}],"c":1}}"#), Sha256::digest(sorted));
+        assert_eq!(of(sorted), Sha256::digest(sorted));
+        assert_ne!(of(r#"{"a":{"c":1,"d":[{"e":3,"f":2}]},"b":null}"#), Sha256::digest(sorted));
     }
 }

@@ -256,7 +256,7 @@ fn fingerprint(outcome: &Value, field: &str) -> String {
             let value = outcome.get(field).unwrap_or(&Value::Null);
             match value {
                 Value::String(text) if field != "result" => text_digest(text),
-                other => text_digest(&other.to_string()),
+                other => text_digest(&crate::json::sorted_text(other)),
             }
         },
         str::to_owned,

@@ -23,7 +23,7 @@ pub use caps::CallCaps;
 use coracle_catalog::{Shape, Uses, Validator};
 use coracle_policy::{Approvals, Policy, Refusal};
 use coracle_store::{ListedTools, Owner, Place, PlacedSource, Store, StoreError};
-use coracle_types::{Decision, ExecutionId, Schema, ServerName, ServerSpec, Tool, ToolHints, UserId};
+use coracle_types::{Decision, ExecutionId, Schema, ServerName, ServerSpec, Tool, ToolHints, UserId, sorted_json};
 use coracle_upstream::{Change, Changed, ToolList, UpstreamError};
 pub use discovery::{FoundTool, ToolSearch, described};
 pub use embeddings::EmbedderConfig;
@@ -487,9 +487,9 @@ pub fn fingerprint(spec: &ServerSpec) -> String {
     digest(&(&spec.transport, spec.scope))
 }
 
-/// Returns the SHA-256 of the JSON form of a value, in hexadecimal.
+/// Returns the SHA-256 of the JSON form of a value, with sorted keys, in hexadecimal.
 pub fn digest(value: &impl serde::Serialize) -> String {
-    hex::encode(Sha256::digest(serde_json::to_vec(value).unwrap_or_default()))
+    hex::encode(Sha256::digest(sorted_json(value).unwrap_or_default()))
 }
 
 /// Creates a tool of which only the server and the name are known.

@@ -12,7 +12,7 @@ fn the_frames_are_those_of_the_schema_file() {
         "to_guest": schemars::schema_for!(ToGuest),
         "from_guest": schemars::schema_for!(FromGuest),
     });
-    let text = serde_json::to_string_pretty(&schema).unwrap() + "\n";
+    let text = coracle_types::sorted_json_pretty(&schema).unwrap() + "\n";
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("schema/v{VERSION}.json"));
     if std::env::var_os("CORACLE_UPDATE").is_some() {
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();

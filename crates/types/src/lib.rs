@@ -15,6 +15,7 @@ mod python;
 mod schema;
 mod secret;
 mod server;
+mod sorted;
 mod text;
 mod tool;
 
@@ -30,5 +31,6 @@ pub use python::PythonInterpreter;
 pub use schema::Schema;
 pub use secret::Secret;
 pub use server::{OauthClient, Scope, ServerSpec, Transport};
+pub use sorted::{Sorted, SortedMap, sorted_json, sorted_json_pretty};
 pub use text::{is_hidden, single_line};
 pub use tool::{Content, Decision, MAX_CALL_BYTES, Tool, ToolHints, ToolResult};

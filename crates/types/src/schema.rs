@@ -1,3 +1,4 @@
+use crate::SortedMap;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -5,8 +6,8 @@ use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// A JSON Schema that is an object. It is kept as text, which takes a fraction of the memory of a parsed schema, and
-/// clones share it: a catalogue can hold a hundred thousand schemas and parse few of them. Equal schemas have equal
-/// texts.
+/// clones share it: a catalogue can hold a hundred thousand schemas and parse few of them. Its keys are sorted, so equal
+/// schemas have equal texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schema(Arc<str>);
 
@@ -30,7 +31,7 @@ impl Default for Schema {
 
 impl From<&Map<String, Value>> for Schema {
     fn from(schema: &Map<String, Value>) -> Self {
-        serde_json::to_string(schema).map_or_else(|_| Self::default(), |text| Self(text.into()))
+        serde_json::to_string(&SortedMap(schema)).map_or_else(|_| Self::default(), |text| Self(text.into()))
     }
 }
 
@@ -79,6 +80,7 @@ mod tests {
         let one: Schema = serde_json::from_str(r#"{ "a": 1, "b": 2 }"#).unwrap();
         let other: Schema = serde_json::from_str(r#"{ "b": 2, "a": 1 }"#).unwrap();
         assert_eq!(one, other);
+        assert_eq!(other.as_str(), r#"{"a":1,"b":2}"#);
         assert_eq!(Schema::default().object(), serde_json::Map::new());
         assert!(serde_json::from_str::<Schema>("[]").is_err());
     }

@@ -3,7 +3,7 @@
 mod schema;
 
 use crate::scrub::shortened;
-use coracle_types::{Schema, ServerName, Tool, ToolHints};
+use coracle_types::{Schema, ServerName, SortedMap, Tool, ToolHints};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -157,7 +157,7 @@ impl<'a> Intake<'a> {
             open_world: hint("openWorldHint"),
         };
         let category = category(&definition);
-        let mut more = serde_json::to_string(&definition).unwrap_or_default();
+        let mut more = serde_json::to_string(&SortedMap(&definition)).unwrap_or_default();
         if more.len() > MAX_MORE {
             self.warn(&name, &format!("its other members are longer than {MAX_MORE} bytes and are ignored"), true);
             more.clear();

@@ -1,5 +1,6 @@
 use anyhow::Context as _;
 use coracle_config::Loaded;
+use coracle_types::sorted_json;
 
 /// What a policy is made from, to find out whether it has changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -12,7 +13,7 @@ impl PolicyText {
         let servers = loaded.settings.mcp_servers.iter();
         let labels: Vec<_> = servers.map(|(name, entry)| (name, &entry.labels)).collect();
         let bytes =
-            serde_json::to_vec(&(&loaded.settings.policy, labels)).context("cannot write the policy as JSON")?;
+            sorted_json(&(&loaded.settings.policy, labels)).context("cannot write the policy as JSON")?;
         Ok(Self { bytes })
     }
 

@@ -3,7 +3,7 @@
 use super::client_requests::{self, Asked, ClientRequests, Way};
 use super::progress::Progress;
 use crate::gone::Gone;
-use coracle_types::UserId;
+use coracle_types::{UserId, sorted_json};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use rmcp::ErrorData;
@@ -136,7 +136,7 @@ impl Call<'_> {
     /// The digest of the arguments. Needed only for a call that waits, or continues, because of a question.
     fn digest(&self) -> String {
         let Self { user, request } = self;
-        let text = serde_json::to_vec(&(user.as_str(), &request.name, &request.arguments)).unwrap_or_default();
+        let text = sorted_json(&(user.as_str(), &request.name, &request.arguments)).unwrap_or_default();
         hex::encode(Sha256::digest(&text))
     }
 }

@@ -1,7 +1,7 @@
 //! Compares the settings of a server on both sides.
 
 use crate::stdio::Inherited;
-use coracle_types::{ServerSpec, Transport};
+use coracle_types::{ServerSpec, Transport, sorted_json};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::ffi::OsString;
@@ -83,9 +83,9 @@ impl Settings {
     }
 }
 
-/// Hashes a value as JSON, which is canonical here: structs and sorted maps, with quoted strings.
+/// Hashes a value as JSON with sorted keys, so that equal settings have equal digests.
 fn digest(part: &str, value: &impl Serialize) -> String {
-    hex::encode(Sha256::digest(serde_json::to_vec(&(part, value)).unwrap_or_default()))
+    hex::encode(Sha256::digest(sorted_json(&(part, value)).unwrap_or_default()))
 }
 
 #[cfg(test)]
@@ -94,6 +94,13 @@ mod tests {
     use coracle_types::{OauthClient, Scope, Secret, ServerName};
     use std::collections::BTreeMap;
     use std::time::Duration;
+
+    #[test]
+    fn the_order_of_keys_makes_no_difference() {
+        let of = |text: &str| digest("entry", &serde_json::from_str::<serde_json::Value>(text).unwrap());
+        assert_eq!(of(r#"{"b":1,"a":{"d":2,"c":3}}"#), of(r#"{"a":{"c":3,"d":2},"b":1}"#));
+        assert_ne!(of(r#"{"b":1,"a":{"d":2,"c":3}}"#), of(r#"{"a":{"c":3,"d":2},"b":2}"#));
+    }
 
     fn spec(transport: Transport) -> ServerSpec {
         ServerSpec {
