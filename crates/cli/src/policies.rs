@@ -6,7 +6,9 @@ mod text;
 
 use crate::status::Mistake;
 use coracle_config::{Loaded, PolicyLimit, PolicyRule};
-use coracle_policy::{CheckSpec, Checks, Groups, LimitSpec, Limits, Per, Placed, Policy, PolicyError, PolicyProblem};
+use coracle_policy::{
+    CedarPolicies, CheckSpec, Checks, Groups, LimitSpec, Limits, Per, Placed, Policy, PolicyError, PolicyProblem,
+};
 pub(crate) use follow::follow;
 pub(crate) use in_force::{Held, PolicyInForce};
 pub(crate) use text::PolicyText;
@@ -16,8 +18,8 @@ pub(crate) fn policy(loaded: &Loaded) -> anyhow::Result<Policy> {
     policy_of(loaded, &PolicyText::of(loaded)?)
 }
 
-/// The policy of settings whose text was read before.
-fn policy_of(loaded: &Loaded, _text: &PolicyText) -> anyhow::Result<Policy> {
+/// The policy of settings whose files were read before.
+fn policy_of(loaded: &Loaded, text: &PolicyText) -> anyhow::Result<Policy> {
     let rules = crate::wiring::rules(loaded)?;
     let settings = &loaded.settings.policy;
     let mut problems = Vec::new();
@@ -29,6 +31,7 @@ fn policy_of(loaded: &Loaded, _text: &PolicyText) -> anyhow::Result<Policy> {
         });
         Groups::default()
     });
+    let cedar = CedarPolicies::new(text.files(), &groups).map_err(|PolicyError(more)| problems.extend(more));
     let specs = settings.rules.iter().enumerate().map(|(number, rule)| check(loaded, number, rule));
     let checks = Checks::new(specs.collect()).unwrap_or_else(|more| {
         problems.extend(more);
@@ -43,7 +46,11 @@ fn policy_of(loaded: &Loaded, _text: &PolicyText) -> anyhow::Result<Policy> {
         return Err(Mistake::new(PolicyError(problems), None::<String>).into());
     }
     let policy = Policy::new(rules).with_groups(groups).with_checks(checks).with_limits(limits);
-    Ok(policy.with_labels(crate::flows::labels(loaded)))
+    let policy = policy.with_labels(crate::flows::labels(loaded));
+    Ok(match cedar {
+        Ok(cedar) => policy.with_cedar(cedar),
+        Err(()) => policy,
+    })
 }
 
 fn check(loaded: &Loaded, number: usize, rule: &PolicyRule) -> CheckSpec {

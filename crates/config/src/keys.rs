@@ -47,6 +47,8 @@ pub(crate) enum Kind {
     Choices(&'static [(&'static str, &'static str)]),
     /// A list of strings.
     Texts,
+    /// A list of paths, relative to the source that contains it.
+    Paths,
     /// A list of strings, or a single one.
     TextOrTexts,
     /// Strings by name.
@@ -162,6 +164,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("plan.writing", Kind::Texts),
     key("plan.previews", Kind::Texts),
     key("plan.keep_hours", Kind::Whole(1, 720)),
+    key("policy.files", Kind::Paths),
     key("policy.rules", Kind::Entries(POLICY_RULE_KEYS)),
     key("policy.limits", Kind::Entries(POLICY_LIMIT_KEYS)),
     key("privacy.mode", Kind::Choice(PRIVACY_MODES)),

@@ -128,6 +128,8 @@ pub struct Policy {
     /// to `policy.tools`.
     #[schemars(with = "BTreeMap<String, ApproversText>")]
     pub approvers: BTreeMap<String, Approvers>,
+    /// Files with Cedar policies, and folders with files that end in `.cedar`.
+    pub files: Vec<PathBuf>,
     /// Conditions on calls and on executions, written in CEL.
     pub rules: Vec<PolicyRule>,
     /// Limits on the number of calls in a period, and on the sum of amounts in their arguments.
@@ -144,6 +146,7 @@ impl Default for Policy {
             guess_labels: true,
             groups: BTreeMap::new(),
             approvers: BTreeMap::new(),
+            files: Vec::new(),
             rules: Vec::new(),
             limits: Vec::new(),
         }

@@ -59,6 +59,13 @@ pub(crate) fn from_node(kind: Kind, node: &Node, base: &Base) -> Result<Option<V
             };
             Ok(Some(Value::Array(items.iter().map(text).collect::<Result<_, _>>()?)))
         }
+        (Content::List(items), Kind::Paths) => {
+            let path = |item: &Node| match &item.content {
+                Content::Scalar(text, _) => Ok(path_value(&base.resolve(text))),
+                _ => Err(wrong_type(kind, &format!("a list with {} in it", item.what()))),
+            };
+            Ok(Some(Value::Array(items.iter().map(path).collect::<Result<_, _>>()?)))
+        }
         (Content::Map(entries), Kind::TextLists) => {
             let list = |(name, node): &(Name, Node)| match from_node(Kind::TextOrTexts, node, base)? {
                 Some(list) => Ok((name.text.clone(), list)),
@@ -88,6 +95,10 @@ pub(crate) fn from_text(kind: Kind, text: &str, base: &Base) -> Result<Value, Re
     // Lists are separated by commas.
     if matches!(kind, Kind::Texts | Kind::TextOrTexts) {
         return Ok(text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(Value::from).collect());
+    }
+    if kind == Kind::Paths {
+        let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+        return Ok(items.map(|item| path_value(&base.resolve(item))).collect());
     }
     if let Kind::Choices(choices) = kind {
         let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
@@ -149,6 +160,7 @@ fn from_scalar(kind: Kind, text: &str, style: Style, base: &Base) -> Result<Valu
         }
         Kind::Choices(_)
         | Kind::Texts
+        | Kind::Paths
         | Kind::TextMap
         | Kind::TextLists
         | Kind::Entries(_)
@@ -255,6 +267,7 @@ pub(crate) fn wrong_type(kind: Kind, found: &str) -> Reason {
         Kind::Choice(choices) => format!("one of {}", names(choices).join(", ")),
         Kind::Choices(choices) => format!("a list of {}", names(choices).join(", ")),
         Kind::Texts => "a list of strings".to_owned(),
+        Kind::Paths => "a list of paths".to_owned(),
         Kind::TextOrTexts => "a string or a list of strings".to_owned(),
         Kind::TextMap => "a map of strings".to_owned(),
         Kind::Rules => "a list of rules".to_owned(),

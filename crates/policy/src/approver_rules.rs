@@ -20,6 +20,18 @@ pub struct ApproverRule {
     pub count: u32,
 }
 
+impl ApproverRule {
+    /// The rule that meets both. Fails if no group may approve for both.
+    pub(crate) fn both(one: Option<Self>, other: Option<Self>) -> Result<Option<Self>, ()> {
+        let (Some(one), Some(other)) = (&one, &other) else { return Ok(one.or(other)) };
+        let groups: Vec<String> = one.groups.iter().filter(|group| other.groups.contains(group)).cloned().collect();
+        if groups.is_empty() {
+            return Err(());
+        }
+        Ok(Some(Self { groups, count: one.count.max(other.count) }))
+    }
+}
+
 /// One line of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApproverLine {
@@ -192,6 +204,12 @@ impl Quorum {
     }
 }
 
+impl From<&Quorum> for ApproverRule {
+    fn from(quorum: &Quorum) -> Self {
+        Self { groups: quorum.groups.clone(), count: quorum.count }
+    }
+}
+
 impl fmt::Display for Quorum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.count {
@@ -203,4 +221,19 @@ impl fmt::Display for Quorum {
 
 fn as_size(count: u32) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ApproverRule;
+
+    #[test]
+    fn of_two_rules_the_stricter_one_counts() {
+        let rule = |groups: &[&str], count| {
+            Some(ApproverRule { groups: groups.iter().map(|group| (*group).to_owned()).collect(), count })
+        };
+        assert_eq!(ApproverRule::both(None, rule(&["a"], 1)), Ok(rule(&["a"], 1)));
+        assert_eq!(ApproverRule::both(rule(&["b", "a"], 1), rule(&["a", "c"], 2)), Ok(rule(&["a"], 2)));
+        assert_eq!(ApproverRule::both(rule(&["a"], 1), rule(&["b"], 1)), Err(()));
+    }
 }

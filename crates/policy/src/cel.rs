@@ -4,12 +4,13 @@ mod bounds;
 mod values;
 
 use crate::Groups;
+pub(crate) use crate::facts::About;
 use bounds::Shape;
 use cel::{Context, Env, Program, Value};
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
+pub(crate) use values::Subject;
 use values::Variable;
-pub(crate) use values::{About, Subject};
 
 /// The maximum length of an expression, in bytes.
 pub const MAX_CEL_BYTES: usize = 4 << 10;

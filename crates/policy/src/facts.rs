@@ -86,6 +86,50 @@ pub struct ExecutionFacts<'a> {
     pub at: SystemTime,
 }
 
+/// What a decision is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum About<'a> {
+    Call(&'a Facts<'a>),
+    Execution(&'a ExecutionFacts<'a>),
+}
+
+impl<'a> About<'a> {
+    pub(crate) fn user(self) -> &'a UserId {
+        match self {
+            Self::Call(facts) => facts.user,
+            Self::Execution(facts) => facts.user,
+        }
+    }
+
+    pub(crate) fn session(self) -> Option<&'a SessionId> {
+        match self {
+            Self::Call(facts) => facts.session,
+            Self::Execution(facts) => facts.session,
+        }
+    }
+
+    pub(crate) fn conversation(self) -> Option<&'a str> {
+        match self {
+            Self::Call(facts) => facts.circumstances.conversation,
+            Self::Execution(facts) => facts.conversation,
+        }
+    }
+
+    pub(crate) fn at(self) -> SystemTime {
+        match self {
+            Self::Call(facts) => facts.at,
+            Self::Execution(facts) => facts.at,
+        }
+    }
+
+    pub(crate) fn interface(self) -> Interface {
+        match self {
+            Self::Call(facts) => facts.circumstances.interface,
+            Self::Execution(facts) => facts.interface,
+        }
+    }
+}
+
 /// A moment in UTC, in the parts that policies compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Moment {

@@ -16,6 +16,8 @@ mod approvals;
 mod approver;
 mod approver_rules;
 mod call;
+mod cedar;
+mod cedar_text;
 mod cel;
 mod charge;
 mod checks;
@@ -44,6 +46,9 @@ pub use approver_rules::{
     ApproverLine, ApproverRule, ApproverRules, ApproversError, MAX_APPROVALS, MAX_APPROVER_RULES, Quorum,
 };
 pub use call::Call;
+pub use cedar::{
+    CEDAR_SCHEMA, CedarPolicies, CedarPolicy, MAX_CEDAR_POLICIES, MAX_POLICY_FILES, PolicyFile, policy_files,
+};
 pub use cel::MAX_CEL_BYTES;
 pub use charge::Charge;
 pub use checks::{CheckSpec, Checks, MAX_CHECKS, Placed};

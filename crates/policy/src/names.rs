@@ -10,7 +10,8 @@ use unicode_normalization::UnicodeNormalization as _;
 pub struct Spellings {
     /// The wire name, and Coracle's identifier unless it is the wire name of another tool.
     exact: Vec<String>,
-    /// The wire name and the identifiers, folded: without case, invisible characters or compatibility forms.
+    /// The wire name, the identifier if no other name had it, and the identifier, folded: without case, invisible
+    /// characters or compatibility forms. One of them if all are the same.
     folded: Vec<String>,
     /// Whether no other name has the same spelling after folding.
     unique: bool,
@@ -42,14 +43,18 @@ impl Spellings {
             .iter()
             .map(|name| {
                 let mut folded: Vec<String> = [name.wire, name.plain, name.identifier].map(fold).into();
-                folded.sort_unstable();
-                folded.dedup();
+                if folded.iter().all(|form| *form == folded[0]) {
+                    folded.truncate(1);
+                }
                 folded
             })
             .collect();
         let mut counts: HashMap<&str, usize> = HashMap::new();
-        for spelling in folded.iter().flatten() {
-            *counts.entry(spelling).or_default() += 1;
+        for of_one in &folded {
+            let different: HashSet<&str> = of_one.iter().map(String::as_str).collect();
+            for spelling in different {
+                *counts.entry(spelling).or_default() += 1;
+            }
         }
         let unique: Vec<bool> = folded
             .iter()
@@ -71,6 +76,25 @@ impl Spellings {
 
     pub(crate) fn folded(&self) -> &[String] {
         &self.folded
+    }
+
+    /// The name on the wire.
+    pub(crate) fn wire(&self) -> &str {
+        self.exact.first().map_or("", String::as_str)
+    }
+
+    /// The identifier that code uses, or the name on the wire if it is that of another tool.
+    pub(crate) fn identifier(&self) -> &str {
+        self.exact.last().map_or("", String::as_str)
+    }
+
+    /// The folded forms of the wire name, the plain identifier and the identifier.
+    pub(crate) fn forms(&self) -> [&str; 3] {
+        match self.folded.as_slice() {
+            [wire, plain, identifier] => [wire, plain, identifier],
+            [only, ..] => [only; 3],
+            [] => [""; 3],
+        }
     }
 
     pub(crate) fn is_unique(&self) -> bool {

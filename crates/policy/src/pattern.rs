@@ -34,7 +34,7 @@ struct Part {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Piece {
+pub(crate) enum Piece {
     Char(char),
     Any,
 }
@@ -113,6 +113,11 @@ impl Pattern {
             text.push(c);
         }
         Self { text, server: Part::new(literal(server)), tool: Part::new(literal(&tool.name)) }
+    }
+
+    /// The pieces of the server and of the tool, each as written and folded.
+    pub(crate) fn parts(&self) -> [(&[Piece], &[Piece]); 2] {
+        [&self.server, &self.tool].map(|part| (part.written.as_slice(), part.folded.as_slice()))
     }
 
     /// The pattern as written.

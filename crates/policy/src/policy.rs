@@ -1,8 +1,9 @@
+use crate::cedar::{CedarPolicies, CedarVerdict};
 use crate::checks::{CheckVerdict, Checks};
 use crate::configuration_line::allow_line;
 use crate::facts::{ExecutionFacts, Facts};
 use crate::limits::{LimitVerdict, Limits};
-use crate::{Call, FlowVerdict, Groups, Quorum, Rules, ServerLabels, ToolNames, render};
+use crate::{ApproverRule, Call, FlowVerdict, Groups, Quorum, Rules, ServerLabels, ToolNames, render};
 use coracle_types::{Decision, Tool};
 use std::fmt;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ const MAX_MESSAGE_CHARS: usize = 300;
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
     rules: Rules,
+    cedar: Option<Arc<CedarPolicies>>,
     checks: Arc<Checks>,
     limits: Arc<Limits>,
     groups: Arc<Groups>,
@@ -55,7 +57,7 @@ pub enum Reason {
         /// The tool is marked as destructive.
         destructive: bool,
     },
-    /// A condition or a limit.
+    /// A Cedar policy, a condition or a limit.
     Named {
         /// What it is.
         kind: PolicyKind,
@@ -73,6 +75,8 @@ pub enum Reason {
 /// The kind of a policy with a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PolicyKind {
+    /// A Cedar policy.
+    Cedar,
     /// A rule on arguments.
     Check,
     /// A limit on calls in a period.
@@ -83,6 +87,7 @@ impl PolicyKind {
     /// The stable name.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Cedar => "cedar",
             Self::Check => "condition",
             Self::Limit => "limit",
         }
@@ -105,6 +110,12 @@ impl Policy {
     #[must_use]
     pub fn with_groups(self, groups: Groups) -> Self {
         Self { groups: Arc::new(groups), ..self }
+    }
+
+    /// Adds Cedar policies.
+    #[must_use]
+    pub fn with_cedar(self, cedar: CedarPolicies) -> Self {
+        Self { cedar: Some(Arc::new(cedar)).filter(|cedar| !cedar.is_empty()), ..self }
     }
 
     /// Adds rules on arguments.
@@ -137,6 +148,11 @@ impl Policy {
         &self.rules
     }
 
+    /// The Cedar policies, if there are any.
+    pub fn cedar(&self) -> Option<&CedarPolicies> {
+        self.cedar.as_deref()
+    }
+
     /// The rules on arguments.
     pub fn checks(&self) -> &Checks {
         &self.checks
@@ -154,7 +170,7 @@ impl Policy {
 
     /// Whether a decision may depend on the names of a tool.
     pub fn reads_names(&self) -> bool {
-        !self.rules.is_empty() || !self.checks.is_empty() || !self.limits.is_empty()
+        !self.rules.is_empty() || self.cedar.is_some() || !self.checks.is_empty() || !self.limits.is_empty()
     }
 
     /// Decides about a tool by the rules for tools only, without regard to a call.
@@ -196,21 +212,40 @@ impl Policy {
         }
     }
 
-    /// Decides about a call: the strictest decision of the rules for tools and of the conditions counts. Limits are charged
-    /// later, by [`Approvals::charge`](crate::Approvals::charge).
+    /// Decides about a call: the strictest decision of the rules for tools, of the conditions and of the Cedar policies
+    /// counts. Limits are charged later, by [`Approvals::charge`](crate::Approvals::charge).
     pub fn decide_call(&self, facts: &Facts<'_>) -> Verdict {
-        let verdict = self.decide(facts.tool, facts.names);
-        match self.checks.decide(&self.groups, facts) {
-            Some(check) if check.decision >= verdict.decision => {
-                Verdict { decision: check.decision, reason: check.into(), is_about_this_call: true, ..verdict }
-            }
-            _ => verdict,
+        let mut verdict = self.decide(facts.tool, facts.names);
+        if let Some(check) = self.checks.decide(&self.groups, facts) {
+            verdict = verdict.and(check.decision, check.into(), true);
         }
+        let Some(mut cedar) = self.cedar.as_ref().and_then(|cedar| cedar.decide(facts)) else { return verdict };
+        match ApproverRule::both(verdict.quorum.as_ref().map(ApproverRule::from), cedar.approvers.take()) {
+            Ok(rule) => verdict.quorum = rule.map(|rule| Quorum::of(&rule, &self.groups)),
+            Err(()) => {
+                cedar.decision = Decision::Deny;
+                cedar.error = Some("it and policy.approvers require approvers of different groups".to_owned());
+            }
+        }
+        let reads_context = cedar.reads_context;
+        verdict.and(cedar.decision, cedar.into(), reads_context)
     }
 
-    /// The condition that denies an execution, if there is one.
+    /// The condition or the Cedar policy that denies an execution, if there is one.
     pub fn denies_execution(&self, facts: &ExecutionFacts<'_>) -> Option<Reason> {
-        self.checks.denies_execution(&self.groups, facts).map(Reason::from)
+        let check = self.checks.denies_execution(&self.groups, facts).map(Reason::from);
+        check.or_else(|| self.cedar.as_ref()?.decide_execution(facts).map(Reason::from))
+    }
+}
+
+impl Verdict {
+    /// The stricter of two decisions. Of two that are the same, the later one gives the reason.
+    fn and(self, decision: Decision, reason: Reason, is_about_this_call: bool) -> Self {
+        if decision < self.decision {
+            return self;
+        }
+        let is_about_this_call = is_about_this_call || (decision == self.decision && self.is_about_this_call);
+        Self { decision, reason, is_about_this_call, ..self }
     }
 }
 
@@ -218,6 +253,13 @@ impl Reason {
     /// Whether a configuration line for the tool would change the decision.
     pub(crate) fn yields_to_rules(&self) -> bool {
         matches!(self, Self::Rule { .. } | Self::Default { .. })
+    }
+}
+
+impl From<CedarVerdict> for Reason {
+    fn from(cedar: CedarVerdict) -> Self {
+        let CedarVerdict { id: name, origin, message, error, .. } = cedar;
+        Self::Named { kind: PolicyKind::Cedar, name, origin, message, error }
     }
 }
 
@@ -246,6 +288,7 @@ impl fmt::Display for Reason {
             Self::Default { destructive: false } => f.write_str("no rule matches"),
             Self::Named { kind, name, origin, message, error } => {
                 let what = match kind {
+                    PolicyKind::Cedar => "policy",
                     PolicyKind::Check => "condition",
                     PolicyKind::Limit => "limit",
                 };

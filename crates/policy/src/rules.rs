@@ -101,6 +101,11 @@ impl Rules {
         self.rules.is_empty()
     }
 
+    /// The rules with their patterns.
+    pub(crate) fn patterns(&self) -> impl Iterator<Item = (&Pattern, &Rule)> {
+        self.rules.iter().map(|read| (&read.pattern, &read.rule))
+    }
+
     /// The rule that decides about the tool with these names.
     pub fn decisive(&self, names: &ToolNames) -> Option<&Rule> {
         let about: Vec<(&Read, Match)> = self

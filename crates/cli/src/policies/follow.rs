@@ -1,4 +1,4 @@
-//! Takes up changes of the policy in the settings file while a server runs.
+//! Takes up changes of the policy while a server runs: in the settings file, and in Cedar files.
 
 use super::{PolicyInForce, PolicyText};
 use crate::output::plain;
@@ -29,13 +29,23 @@ struct Seen(Vec<(PathBuf, Stamp)>);
 
 impl Seen {
     fn of(files: &[PathBuf]) -> Self {
-        Self(files.iter().map(|path| (path.clone(), stamp(path))).collect())
+        let mut all: Vec<PathBuf> = Vec::new();
+        for path in files {
+            all.push(path.clone());
+            // The time of a folder does not change with the texts of its files.
+            let Ok(entries) = fs::read_dir(path) else { continue };
+            let mut inside: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+            inside.sort();
+            all.append(&mut inside);
+        }
+        Self(all.into_iter().map(|path| (stamp(&path), path)).map(|(stamp, path)| (path, stamp)).collect())
     }
 }
 
-/// The files that have the policy.
+/// The files and folders that have the policy.
 fn watched(loaded: &Loaded) -> Vec<PathBuf> {
-    loaded.file.iter().map(|file| file.path.clone()).collect()
+    let settings = loaded.file.iter().map(|file| file.path.clone());
+    settings.chain(loaded.settings.policy.files.iter().cloned()).collect()
 }
 
 /// Follows changes until it is dropped. A policy with an error changes nothing: it is reported, and the one that is in

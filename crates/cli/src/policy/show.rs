@@ -2,8 +2,7 @@ use crate::output::plain;
 use crate::policies::policy;
 use crate::settings::load;
 use crate::status::Status;
-use coracle_config::Loaded;
-use coracle_policy::{CheckSpec, LimitSpec, Policy};
+use coracle_policy::{CedarPolicies, CheckSpec, LimitSpec, Policy};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
@@ -12,26 +11,27 @@ use std::path::Path;
 const MAX_LINE: usize = 4_000;
 
 pub(super) fn run(config: Option<&Path>) -> anyhow::Result<Status> {
-    let loaded = load(config, Vec::new())?;
-    std::io::stdout().write_all(text(&policy(&loaded)?, &loaded).as_bytes())?;
+    let policy = policy(&load(config, Vec::new())?)?;
+    for warning in policy.cedar().into_iter().flat_map(CedarPolicies::warnings) {
+        eprintln!("warning: {}", plain(warning, MAX_LINE));
+    }
+    std::io::stdout().write_all(text(&policy).as_bytes())?;
     Ok(Status::Success)
 }
 
-/// One line for each part of the policy.
-fn text(policy: &Policy, loaded: &Loaded) -> String {
-    let mut text = String::new();
-    for (pattern, decision) in &loaded.settings.policy.tools {
-        let origin = loaded.origins.get(&format!("policy.tools.{pattern}")).cloned().unwrap_or_default();
-        let decision = format!("{decision:?}").to_lowercase();
-        let _ = writeln!(text, "{}", plain(&format!("tools {pattern}: {decision} ({origin})"), MAX_LINE));
+/// The policy as text in Cedar. What Cedar cannot express is in comments.
+fn text(policy: &Policy) -> String {
+    let mut text = String::from("// Rules of policy.tools, and the default\n");
+    text.push_str(&lines(&policy.rules().to_cedar()));
+    for cedar in policy.cedar().into_iter().flat_map(CedarPolicies::iter) {
+        let _ = write!(text, "\n// {}\n{}\n", plain(&cedar.origin, MAX_LINE), lines(cedar.text.trim_end()).trim_end());
     }
-    text.push_str("default: ask about tools that are marked as destructive and not as read-only, allow all others\n");
     for CheckSpec { name, origin, is_about_executions, tools, when, require, asks, .. } in policy.checks().iter() {
         let of = if *is_about_executions { "executions" } else { tools.as_ref().map_or("*", |tools| &tools.text) };
         let when = when.as_ref().map(|when| format!(" when {}", when.text)).unwrap_or_default();
         let otherwise = if *asks { "ask" } else { "deny" };
-        let line = format!("condition {name}: {of}{when}: {}, otherwise {otherwise} ({origin})", require.text);
-        let _ = writeln!(text, "{}", plain(&line, MAX_LINE));
+        let line = format!("condition {name:?} ({origin}): {of}{when}: {}, otherwise {otherwise}", require.text);
+        let _ = writeln!(text, "\n// {}", plain(&line, MAX_LINE));
     }
     for LimitSpec { name, origin, tools, per, window, calls, amount, max } in policy.limits().iter() {
         let tools = tools.as_ref().map_or("*", |tools| &tools.text);
@@ -39,8 +39,13 @@ fn text(policy: &Policy, loaded: &Loaded) -> String {
         let amount = amount.as_ref().zip(*max).map(|(amount, max)| format!("{max} of {}", amount.text));
         let most = calls.into_iter().chain(amount).collect::<Vec<_>>().join(" and ");
         let per: Vec<String> = per.iter().map(|per| format!(" per {}", format!("{per:?}").to_lowercase())).collect();
-        let line = format!("limit {name}: {tools}: {most} in {}{} ({origin})", window.text, per.concat());
-        let _ = writeln!(text, "{}", plain(&line, MAX_LINE));
+        let line = format!("limit {name:?} ({origin}): {tools}: {most} in {}{}", window.text, per.concat());
+        let _ = writeln!(text, "\n// {}", plain(&line, MAX_LINE));
     }
     text
+}
+
+/// The same lines, with nothing that a terminal interprets.
+fn lines(text: &str) -> String {
+    text.lines().map(|line| plain(line, MAX_LINE) + "\n").collect()
 }

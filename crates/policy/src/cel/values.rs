@@ -1,63 +1,18 @@
 //! The variables of expressions, and JSON as values of CEL.
 
 use crate::Groups;
-use crate::facts::{ExecutionFacts, Facts, Interface, Moment};
+use crate::facts::{About, Facts, Moment};
 use cel::Value;
 use cel::objects::{Key, Map};
-use coracle_types::{ServerLabel, SessionId, UserId};
+use coracle_types::ServerLabel;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::SystemTime;
-
-/// What an expression is about.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum About<'a> {
-    Call(&'a Facts<'a>),
-    Execution(&'a ExecutionFacts<'a>),
-}
 
 /// The kind of what an expression is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
     Call,
     Execution,
-}
-
-impl<'a> About<'a> {
-    fn user(self) -> &'a UserId {
-        match self {
-            Self::Call(facts) => facts.user,
-            Self::Execution(facts) => facts.user,
-        }
-    }
-
-    fn session(self) -> Option<&'a SessionId> {
-        match self {
-            Self::Call(facts) => facts.session,
-            Self::Execution(facts) => facts.session,
-        }
-    }
-
-    fn conversation(self) -> Option<&'a str> {
-        match self {
-            Self::Call(facts) => facts.circumstances.conversation,
-            Self::Execution(facts) => facts.conversation,
-        }
-    }
-
-    fn at(self) -> SystemTime {
-        match self {
-            Self::Call(facts) => facts.at,
-            Self::Execution(facts) => facts.at,
-        }
-    }
-
-    fn interface(self) -> Interface {
-        match self {
-            Self::Call(facts) => facts.circumstances.interface,
-            Self::Execution(facts) => facts.interface,
-        }
-    }
 }
 
 /// A variable that expressions can use.
@@ -159,7 +114,7 @@ fn tool(facts: &Facts<'_>) -> Value {
 }
 
 fn label_value(label: ServerLabel) -> Value {
-    serde_json::to_value(label).map_or(Value::Null, |label| json(&label))
+    text(label.as_str())
 }
 
 fn text(text: &str) -> Value {

@@ -1,10 +1,16 @@
-//! Conditions and limits, through the public API.
+//! Cedar policies, conditions and limits, through the public API.
 
+mod cedar;
 mod conditions;
 mod defaults;
+mod errors;
 mod limits;
+mod printed;
 
-use coracle_policy::{Circumstances, Facts, Groups, Interface, Naming, Policy, Spellings, ToolNames, Verdict};
+use coracle_policy::{
+    CedarPolicies, Circumstances, Facts, Groups, Interface, Naming, Policy, PolicyFile, Rules, Spellings, ToolNames,
+    Verdict,
+};
 use coracle_types::{Decision, Schema, ServerLabel, ServerName, Tool, ToolHints, UserId};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -22,6 +28,16 @@ pub(crate) fn groups() -> Groups {
         ("legal".to_owned(), users(&["kim"])),
     ]))
     .unwrap()
+}
+
+pub(crate) fn file(text: &str) -> PolicyFile {
+    PolicyFile { path: "p.cedar".to_owned(), text: text.to_owned() }
+}
+
+/// A policy that allows everything which these Cedar policies do not forbid.
+pub(crate) fn cedar(text: &str) -> Policy {
+    let policies = CedarPolicies::new(&[file(text)], &groups()).unwrap_or_else(|error| panic!("{error}"));
+    Policy::new(Rules::default()).with_groups(groups()).with_cedar(policies)
 }
 
 /// A call, with defaults for everything.

@@ -113,3 +113,21 @@ async fn a_changed_file_is_taken_up_whole_or_not_at_all() {
     assert!(place.policy.take_up().unwrap().is_some());
     assert_eq!(place.decision(), Decision::Deny);
 }
+
+#[tokio::test]
+async fn changed_cedar_files_are_taken_up() {
+    let place = place();
+    let cedar = place.file.with_file_name("p.cedar");
+    std::fs::write(&cedar, "permit(principal, action, resource);\n").unwrap();
+    std::fs::write(&place.file, "policy: { tools: { \"bank.pay\": allow }, files: [p.cedar] }\n").unwrap();
+    let policies = || place.policy.toolbox.approvals().policy().cedar().map_or(0, |cedar| cedar.iter().count());
+    assert!(place.policy.take_up().unwrap().is_some());
+    assert_eq!(policies(), 0);
+    std::fs::write(&cedar, "forbid(principal, action, resource);\n").unwrap();
+    assert!(place.policy.take_up().unwrap().is_some());
+    assert_eq!(policies(), 1);
+    std::fs::write(&cedar, "\nforbid(principal, action, resource) when { context.nothing };\n").unwrap();
+    let told = format!("{:#}", place.policy.take_up().err().unwrap());
+    assert!(told.contains("p.cedar:2:"), "{told}");
+    assert_eq!(policies(), 1);
+}

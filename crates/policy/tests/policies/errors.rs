@@ -39,7 +39,13 @@ fn errors_name_the_file_and_the_line() {
             "p.cedar:1:1",
             "@approvals must be a number",
         ),
-        ("@approvals(\"2\") forbid(principal, action, resource);", "p.cedar:1:1", "need @ask"),
+        ("@approvals(\"2\") forbid(principal, action, resource);", "p.cedar:1:1", "@approvals needs @approvers"),
+        ("@approvers(\"legal\") forbid(principal, action, resource);", "p.cedar:1:1", "need @ask"),
+        (
+            "@ask(\"x\") @approvers(\"legal\") @approvals(\"2\") forbid(principal, action == Action::\"call\", resource);",
+            "p.cedar:1:1",
+            "2 approvals are required, and legal has 1 members",
+        ),
         (
             "@id(\"a\") forbid(principal, action, resource);\n@id(\"a\") forbid(principal, action, resource);",
             "p.cedar:2:1",

@@ -75,7 +75,7 @@ proptest! {
                 tool: &tool,
                 names: &names,
                 arguments: &json!({}),
-                labels: &[],
+                labels: std::collections::BTreeSet::new(),
                 circumstances: Circumstances::default(),
                 at: thursday_night(),
             };

@@ -1,26 +1,12 @@
-use crate::{Made, cedar, thursday_night};
-use coracle_policy::{ApproverRule, CEDAR_SCHEMA, ExecutionFacts, Interface, Policy, PolicyKind, Reason};
+use crate::{Made, cedar, file, groups, thursday_night};
+use coracle_policy::{
+    ApproverLine, ApproverRule, ApproverRules, CEDAR_SCHEMA, CedarPolicies, ExecutionFacts, Interface, Policy,
+    PolicyKind, Reason, Rules, Verdict,
+};
 use coracle_types::Decision::{Allow, Ask, Deny};
 use coracle_types::{Language, ServerLabel, ToolHints, UserId};
 use serde_json::json;
 use std::time::Duration;
-
-#[test]
-fn the_default_allows_what_is_not_destructive() {
-    let policy = Policy::default();
-    let hints = |read_only, destructive| ToolHints { read_only, destructive, ..ToolHints::default() };
-    for (hints, expected) in [
-        (hints(None, None), Allow),
-        (hints(Some(true), None), Allow),
-        (hints(Some(true), Some(true)), Allow),
-        (hints(Some(false), None), Allow),
-        (hints(None, Some(false)), Allow),
-        (hints(None, Some(true)), Ask),
-        (hints(Some(false), Some(true)), Ask),
-    ] {
-        assert_eq!(Made { hints, ..Made::default() }.decision(&policy), expected, "{hints:?}");
-    }
-}
 
 #[test]
 fn a_forbid_denies_and_says_where_it_is() {
@@ -57,7 +43,7 @@ fn policies_name_users_groups_servers_and_tools() {
 }
 
 #[test]
-fn policies_read_annotations_labels_time_calls_and_interface() {
+fn policies_read_annotations_labels_time_conversation_calls_and_interface() {
     let condition = |condition: &str| {
         cedar(&format!("forbid(principal, action == Action::\"call\", resource) when {{ {condition} }};"))
     };
@@ -78,6 +64,11 @@ fn policies_read_annotations_labels_time_calls_and_interface() {
             "context.time.weekday == \"thursday\"",
             Made::default(),
             Made { at: thursday_night() + Duration::from_hours(24), ..Made::default() },
+        ),
+        (
+            "context has conversation && context.conversation == \"run:7\"",
+            Made { conversation: Some("run:7"), ..Made::default() },
+            Made { conversation: Some("run:8"), ..Made::default() },
         ),
         ("context.calls >= 5", Made { calls: 5, ..Made::default() }, Made { calls: 4, ..Made::default() }),
         (
@@ -146,24 +137,45 @@ fn a_policy_that_cannot_be_evaluated_denies() {
 
 #[test]
 fn the_strictest_policy_counts_and_approvers_add_up() {
-    let rule = |groups: &[&str], count| {
-        Some(ApproverRule { groups: groups.iter().map(|group| (*group).to_owned()).collect(), count })
-    };
-    let asks = "@id(\"one\") @ask(\"one\") @approvers(\"finance, legal\") forbid(principal, action == Action::\"call\", resource);";
+    let quorum = |verdict: &Verdict| verdict.quorum.as_ref().map(|quorum| (quorum.groups.join(","), quorum.count));
+    let of = |groups: &str, count| Some((groups.to_owned(), count));
+    let asks = "@id(\"one\") @ask(\"one\") @approvers(\"finance, legal\") @approvals(\"2\")
+        forbid(principal, action == Action::\"call\", resource);";
     let verdict = Made::default().verdict(&cedar(asks));
-    assert_eq!(
-        (verdict.decision, verdict.approvers, verdict.is_about_this_call),
-        (Ask, rule(&["finance", "legal"], 1), false)
-    );
+    assert_eq!((verdict.decision, verdict.is_about_this_call), (Ask, false));
+    assert_eq!(quorum(&verdict), of("finance,legal", 2));
     let two = format!(
-        "{asks}\n@id(\"two\") @ask(\"two\") @approvers(\"legal\") @approvals(\"2\") forbid(principal, action == Action::\"call\", resource) when {{ context.calls >= 0 }};"
+        "{asks}\n@id(\"two\") @ask(\"two\") @approvers(\"finance\")
+         forbid(principal, action == Action::\"call\", resource) when {{ context.calls >= 0 }};"
     );
     let verdict = Made::default().verdict(&cedar(&two));
-    assert_eq!((verdict.decision, verdict.approvers, verdict.is_about_this_call), (Ask, rule(&["legal"], 2), true));
+    assert_eq!((verdict.decision, verdict.is_about_this_call), (Ask, true));
+    assert_eq!(quorum(&verdict), of("finance", 2));
     let denies = format!("{two}\n@id(\"no\") forbid(principal, action, resource);");
     let verdict = Made::default().verdict(&cedar(&denies));
-    assert_eq!((verdict.decision, verdict.approvers), (Deny, None));
+    assert_eq!(verdict.decision, Deny);
     assert!(verdict.reason.to_string().starts_with("policy \"no\""));
+}
+
+#[test]
+fn approvers_of_policies_and_of_the_settings_must_both_agree() {
+    let rules = |group: &str| {
+        let line = ApproverLine {
+            pattern: "bank.pay".to_owned(),
+            rule: ApproverRule { groups: vec![group.to_owned()], count: 1 },
+            origin: "coracle.yaml:3".to_owned(),
+        };
+        Rules::default().with_approvers(ApproverRules::new(vec![line], groups()).unwrap())
+    };
+    let text = "@id(\"ask\") @ask(\"why\") @approvers(\"finance\") @approvals(\"2\")
+        forbid(principal, action == Action::\"call\", resource);";
+    let policies = || CedarPolicies::new(&[file(text)], &groups()).unwrap();
+    let of = |group: &str| Policy::new(rules(group)).with_groups(groups()).with_cedar(policies());
+    let both = Made::default().verdict(&of("finance"));
+    assert_eq!((both.decision, both.quorum.map(|quorum| quorum.count)), (Ask, Some(2)));
+    let none = Made::default().verdict(&of("legal"));
+    assert_eq!(none.decision, Deny);
+    assert!(none.reason.to_string().contains("approvers of different groups"), "{}", none.reason);
 }
 
 #[test]
@@ -179,6 +191,7 @@ fn executions_are_decided_by_user_language_and_size() {
             session: None,
             language,
             bytes,
+            conversation: None,
             interface: Interface::Mcp,
             at: thursday_night(),
         };

@@ -2,12 +2,11 @@
 
 use super::types::{Types, uid};
 use crate::Groups;
-use crate::facts::{ExecutionFacts, Facts, Moment};
+use crate::facts::{About, ExecutionFacts, Facts, Moment};
 use crate::names::Spellings;
 use cedar_policy::{Context, Entities, Entity, EntityUid, Request, RestrictedExpression};
-use coracle_types::{ServerLabel, SessionId, UserId};
-use std::collections::HashSet;
-use std::time::SystemTime;
+use coracle_types::{ServerLabel, UserId};
+use std::collections::{BTreeSet, HashSet};
 
 type Attributes = Vec<(String, RestrictedExpression)>;
 
@@ -26,7 +25,7 @@ impl Types {
         let (tool, names) = (facts.tool, facts.names);
         let server = uid(&self.server, tool.server.as_str());
         let mut of_server = spellings(&names.server)?;
-        of_server.push(("labels".to_owned(), labels(facts.labels)));
+        of_server.push(("labels".to_owned(), labels(&facts.labels)));
         let mut of_tool = spellings(&names.tool)?;
         of_tool.push(("server".to_owned(), RestrictedExpression::new_entity_uid(server.clone())));
         let hints = [
@@ -37,7 +36,7 @@ impl Types {
         ];
         of_tool.extend(hints.into_iter().filter_map(|(name, hint)| Some(truth(name, hint?))));
         let resource = uid(&self.tool, &format!("{}.{}", tool.server, tool.name));
-        let mut context = self::context(facts.at, facts.session, facts.circumstances.interface.as_str())?;
+        let mut context = self::context(About::Call(facts))?;
         let calls = i64::try_from(facts.circumstances.calls).unwrap_or(i64::MAX);
         context.push(("calls".to_owned(), RestrictedExpression::new_long(calls)));
         let user = self.user(groups, facts.user)?;
@@ -59,7 +58,7 @@ impl Types {
             text("language", facts.language.as_str()),
             ("bytes".to_owned(), RestrictedExpression::new_long(bytes)),
         ];
-        let context = self::context(facts.at, facts.session, facts.interface.as_str())?;
+        let context = self::context(About::Execution(facts))?;
         let context = Context::from_pairs(context).map_err(|error| error.to_string())?;
         let request = Request::new(user.uid(), self.execute.clone(), code.clone(), context, None);
         let entities = Entities::from_entities([user, entity(code, attributes, [])?], None);
@@ -92,26 +91,21 @@ fn spellings(names: &Spellings) -> Result<Attributes, String> {
     Ok(attributes)
 }
 
-fn labels(labels: &[ServerLabel]) -> RestrictedExpression {
-    let name = |label: &ServerLabel| RestrictedExpression::new_string(label_name(*label));
+fn labels(labels: &BTreeSet<ServerLabel>) -> RestrictedExpression {
+    let name = |label: &ServerLabel| RestrictedExpression::new_string(label.as_str().to_owned());
     RestrictedExpression::new_set(labels.iter().map(name))
 }
 
-/// The name of a label as the settings have it.
-fn label_name(label: ServerLabel) -> String {
-    match serde_json::to_value(label) {
-        Ok(serde_json::Value::String(name)) => name,
-        _ => String::new(),
-    }
-}
-
-fn context(at: SystemTime, session: Option<&SessionId>, interface: &str) -> Result<Attributes, String> {
+/// What calls and executions have in common.
+fn context(about: About<'_>) -> Result<Attributes, String> {
+    let (at, session) = (about.at(), about.session());
     let Moment { epoch, hour, minute, weekday } = Moment::of(at);
     let long = |name: &str, number| (name.to_owned(), RestrictedExpression::new_long(number));
     let time = [long("epoch", epoch), long("hour", hour), long("minute", minute), text("weekday", weekday)];
     let time = RestrictedExpression::new_record(time).map_err(|error| error.to_string())?;
-    let mut context = vec![("time".to_owned(), time), text("interface", interface)];
+    let mut context = vec![("time".to_owned(), time), text("interface", about.interface().as_str())];
     context.extend(session.map(|session| text("session", session.as_str())));
+    context.extend(about.conversation().map(|conversation| text("conversation", conversation)));
     Ok(context)
 }
 

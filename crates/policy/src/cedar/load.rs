@@ -83,7 +83,8 @@ pub(super) fn load(files: &[PolicyFile], groups: &Groups) -> Result<CedarPolicie
         }
         let text = policy.to_cedar().unwrap_or_default();
         let reads_context = text.contains("context");
-        reads_arguments |= is_about_calls && text.contains("args");
+        // An attribute could be written with an escape.
+        reads_arguments |= is_about_calls && (text.contains("args") || text.contains('\\'));
         let id = policy.id().clone();
         places.insert(id.clone(), (file, offset));
         let name = name.unwrap_or_else(|| origin.clone());

@@ -1,8 +1,5 @@
-use crate::{ApproverRule, Groups};
+use crate::{ApproverRule, Groups, MAX_APPROVALS, Quorum};
 use cedar_policy::Policy;
-
-/// The maximum number of people who can be required to approve.
-const MAX_APPROVALS: u32 = 10;
 
 /// The annotations of a policy, except `@id`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,8 +39,16 @@ impl Annotations {
         let ask = text("ask");
         let approvers = match (named, count) {
             (None, None) => None,
-            (groups, count) => Some(ApproverRule { groups: groups.unwrap_or_default(), count: count.unwrap_or(1) }),
+            (None, Some(_)) => return Err("@approvals needs @approvers: a group whose members approve".to_owned()),
+            (Some(groups), count) => Some(ApproverRule { groups, count: count.unwrap_or(1) }),
         };
+        if let Some(rule) = &approvers {
+            let quorum = Quorum::of(rule, groups);
+            if quorum.members.len() < usize::try_from(quorum.count).unwrap_or(usize::MAX) {
+                let (count, names, members) = (quorum.count, quorum.names(), quorum.members.len());
+                return Err(format!("{count} approvals are required, and {names} has {members} members"));
+            }
+        }
         if approvers.is_some() && ask.is_none() {
             return Err("@approvers and @approvals need @ask: without it, the policy denies".to_owned());
         }
