@@ -1,6 +1,5 @@
 //! The rules of the repository, applied to the repository itself.
 
-use std::process::Command;
 use xtask::{
     Metadata, Resolve, architecture_violations, circle_violations, command_names, direction_violations,
     document_violations, licence_violations, reference_violations, repository, tidy_report, unsafe_violations,
@@ -34,26 +33,6 @@ fn every_dependency_has_a_permitted_licence() {
     let metadata = Metadata::load(Resolve::Everything).unwrap();
     assert!(metadata.packages.len() > metadata.members().count());
     assert_none(&licence_violations(&metadata));
-}
-
-/// Recordings, caches and generated modules are named after digests of JSON, so equal values must have equal texts. With
-/// the feature `preserve_order`, `serde_json` no longer sorts the keys of maps. Build scripts may use it: their features are
-/// separate.
-#[test]
-fn json_objects_are_sorted_by_key() {
-    let arguments = [
-        "tree",
-        "--locked",
-        "--workspace",
-        "--edges=normal,dev",
-        "--format={p} {f}",
-        "--invert=serde_json",
-        "--depth=0",
-    ];
-    let tree = Command::new(env!("CARGO")).args(arguments).current_dir(repository()).output().unwrap();
-    let tree = String::from_utf8(tree.stdout).unwrap();
-    assert!(tree.starts_with("serde_json v1") && tree.contains("raw_value"), "the control: {tree}");
-    assert!(!tree.contains("preserve_order"), "a dependency enables preserve_order of serde_json: {tree}");
 }
 
 #[test]

@@ -148,7 +148,7 @@ impl Callers {
         };
         self.protect(engine, plan)?;
         let times = match plan.by {
-            By::Policy => decisions::measure(orders.calls)?,
+            By::Policy(kind) => decisions::measure(kind, orders.calls)?,
             By::Direct => {
                 let sdk = &stdio()?.1;
                 sdk.call(sdk.server(), &orders).await?

@@ -1,13 +1,15 @@
-//! Decisions of a policy with 200 conditions about one call, without anything around them.
+//! Decisions of a policy with 200 conditions or 200 Cedar policies about one call, without anything around them.
 
-use super::plan::Times;
+use super::plan::{Kind, Times};
 use anyhow::Context;
 use coracle_policy::{
-    CheckSpec, Checks, Circumstances, Facts, Groups, Interface, Naming, Placed, Policy, Rules, Spellings, ToolNames,
+    CedarPolicies, CheckSpec, Checks, Circumstances, Facts, Groups, Interface, Naming, Placed, Policy, PolicyFile,
+    Rules, Spellings, ToolNames,
 };
 use coracle_types::{Schema, ServerLabel, ServerName, Tool, ToolHints, UserId};
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
@@ -15,14 +17,29 @@ use std::time::{Instant, SystemTime};
 const GENERAL: usize = 5;
 const OF_SERVERS: usize = 95;
 const OF_TOOLS: usize = 100;
+/// The same of Cedar policies, which also name 100 tools.
+const CEDAR_GENERAL: usize = 20;
+const CEDAR_OF_SERVERS: usize = 80;
 
-/// Makes this many decisions. The conditions on the call read its user, its arguments and the time.
-pub(super) fn measure(calls: usize) -> anyhow::Result<Times> {
+/// Makes this many decisions. The policies about the call read its user, its arguments and the time.
+pub(super) fn measure(kind: Kind, calls: usize) -> anyhow::Result<Times> {
     let users = BTreeMap::from([("finance".to_owned(), vec!["ann".to_owned()])]);
     let groups = Groups::new(&users)?;
-    let checks = Checks::new(conditions()).map_err(|problems| anyhow::anyhow!("{problems:?}"))?;
-    anyhow::ensure!(checks.iter().count() == GENERAL + OF_SERVERS + OF_TOOLS, "some conditions are missing");
-    let policy = Policy::new(Rules::default()).with_groups(groups).with_checks(checks);
+    let policy = match kind {
+        Kind::Conditions => {
+            let checks = Checks::new(conditions()).map_err(|problems| anyhow::anyhow!("{problems:?}"))?;
+            anyhow::ensure!(checks.iter().count() == GENERAL + OF_SERVERS + OF_TOOLS, "some conditions are missing");
+            Policy::new(Rules::default()).with_checks(checks)
+        }
+        Kind::Cedar => {
+            let files = [PolicyFile { path: "bench.cedar".to_owned(), text: cedar() }];
+            let cedar = CedarPolicies::new(&files, &groups)?;
+            let count = CEDAR_GENERAL + CEDAR_OF_SERVERS + OF_TOOLS;
+            anyhow::ensure!(cedar.iter().count() == count, "some policies are missing");
+            Policy::new(Rules::default()).with_cedar(cedar)
+        }
+    };
+    let policy = policy.with_groups(groups);
     let tool = Tool {
         server: ServerName::new("server7").context("invalid server name")?,
         name: "tool7".to_owned(),
@@ -88,4 +105,36 @@ fn conditions() -> Vec<CheckSpec> {
         condition(format!("tool {number}"), Some(tools), "args.amount <= 1000".to_owned())
     });
     general.chain(of_servers).chain(of_tools).collect()
+}
+
+/// The same in Cedar, with more of those that name no server.
+fn cedar() -> String {
+    let mut text = String::new();
+    for number in 0..CEDAR_GENERAL {
+        let _ = writeln!(
+            text,
+            "@id(\"general {number}\") forbid(principal, action == Action::\"call\", resource)
+             when {{ context.interface == \"other{number}\" || context.calls > {} }};",
+            1_000 + number
+        );
+    }
+    for number in 0..CEDAR_OF_SERVERS {
+        let _ = writeln!(
+            text,
+            "@id(\"server {number}\") forbid(principal, action == Action::\"call\", resource in Server::\"server{}\")
+             when {{ context.time.hour > {} && !(principal in Group::\"finance\") }};",
+            number % 20,
+            number % 24
+        );
+    }
+    for number in 0..OF_TOOLS {
+        let _ = writeln!(
+            text,
+            "@id(\"tool {number}\") forbid(principal, action == Action::\"call\", resource == Tool::\"server{}.tool{number}\")
+             unless {{ context.args.decimal.hasTag(\"amount\") &&
+                       context.args.decimal.getTag(\"amount\").lessThanOrEqual(decimal(\"1000.0\")) }};",
+            number % 20
+        );
+    }
+    text
 }

@@ -47,8 +47,8 @@ pub(super) enum By {
     Python,
     /// TypeScript in a sandbox.
     TypeScript,
-    /// The policy alone, without a call.
-    Policy,
+    /// The policy alone, without a call, with these policies.
+    Policy(Kind),
     /// The client of the Python SDK, in a separate process.
     Direct,
     /// The same client, which asks Coracle to run `pass`.
@@ -64,6 +64,15 @@ pub(super) enum By {
     Reads(PrivacyMode, Pages),
     /// Executions of Python that print 100 KB each for a model, in a privacy mode.
     Prints(PrivacyMode, Pages),
+}
+
+/// The policies of a decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Cedar policies.
+    Cedar,
+    /// Conditions in CEL.
+    Conditions,
 }
 
 /// What pages consist of.
@@ -149,12 +158,13 @@ pub(super) const PRIVATE: [(&str, &str); 4] = [
 ];
 
 /// Rows in the order of the table.
-pub(super) const ROWS: [Plan; 34] = [
+pub(super) const ROWS: [Plan; 35] = [
     plan(HOST, By::Python, From::Host, 1, "answered by the host without the broker: the way there and back"),
     plan(IN_PROCESS, By::Python, From::Process, 1, "a no-op tool in the host's process: the way and the broker"),
     plan("in_process_32", By::Python, From::Process, AT_ONCE, "the same, with asyncio"),
     plan("in_process_typescript", By::TypeScript, From::Process, 1, "the same, from TypeScript"),
-    plan("decision_200", By::Policy, From::Process, 1, "the decision of a policy with 200 conditions alone"),
+    plan("decision_200", By::Policy(Kind::Conditions), From::Process, 1, "a decision of 200 conditions in CEL alone"),
+    plan("decision_cedar_200", By::Policy(Kind::Cedar), From::Process, 1, "a decision of 200 Cedar policies alone"),
     plan("stdio", By::Python, From::Stdio, 1, "a stdio server, from Python in a sandbox"),
     plan("stdio_typescript", By::TypeScript, From::Stdio, 1, "the same, from TypeScript in a sandbox"),
     plan(DIRECT, By::Direct, From::Stdio, 1, "the same by the Python client, without Coracle"),

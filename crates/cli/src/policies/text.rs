@@ -16,7 +16,8 @@ impl PolicyText {
     /// Reads the policy files of the settings.
     pub(crate) fn of(loaded: &Loaded) -> anyhow::Result<Self> {
         let policy = &loaded.settings.policy;
-        let files = policy_files(&policy.files).map_err(|error| Mistake::new(PolicyError::from(error), None::<String>))?;
+        let files =
+            policy_files(&policy.files).map_err(|error| Mistake::new(PolicyError::from(error), None::<String>))?;
         let servers = loaded.settings.mcp_servers.iter();
         let labels: Vec<_> = servers.map(|(name, entry)| (name, &entry.labels)).collect();
         let texts: Vec<_> = files.iter().map(|PolicyFile { path, text }| (path, text)).collect();

@@ -138,6 +138,13 @@ mod tests {
     }
 
     #[test]
+    fn digests_do_not_depend_on_the_order_of_keys() {
+        let of = |text: &str| crate::toolbox::digest(&serde_json::from_str::<serde_json::Value>(text).unwrap());
+        assert_eq!(of(r#"{"b":{"d":1,"c":2},"a":3}"#), of(r#"{"a":3,"b":{"c":2,"d":1}}"#));
+        assert_ne!(of(r#"{"b":{"d":1,"c":2},"a":3}"#), of(r#"{"a":3,"b":{"c":1,"d":2}}"#));
+    }
+
+    #[test]
     fn a_note_leads_nowhere_else() {
         let cache = tempfile::tempdir().unwrap();
         let elsewhere = cache.path().join("elsewhere");
