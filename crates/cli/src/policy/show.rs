@@ -2,6 +2,7 @@ use crate::output::plain;
 use crate::policies::policy;
 use crate::settings::load;
 use crate::status::Status;
+use coracle_config::Loaded;
 use coracle_policy::{CedarPolicies, CheckSpec, LimitSpec, Policy};
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -11,16 +12,17 @@ use std::path::Path;
 const MAX_LINE: usize = 4_000;
 
 pub(super) fn run(config: Option<&Path>) -> anyhow::Result<Status> {
-    let policy = policy(&load(config, Vec::new())?)?;
+    let loaded = load(config, Vec::new())?;
+    let policy = policy(&loaded)?;
     for warning in policy.cedar().into_iter().flat_map(CedarPolicies::warnings) {
         eprintln!("warning: {}", plain(warning, MAX_LINE));
     }
-    std::io::stdout().write_all(text(&policy).as_bytes())?;
+    std::io::stdout().write_all(text(&policy, &loaded).as_bytes())?;
     Ok(Status::Success)
 }
 
 /// The policy as text in Cedar. What Cedar cannot express is in comments.
-fn text(policy: &Policy) -> String {
+fn text(policy: &Policy, loaded: &Loaded) -> String {
     let mut text = String::from("// Rules of policy.tools, and the default\n");
     text.push_str(&lines(&policy.rules().to_cedar()));
     for cedar in policy.cedar().into_iter().flat_map(CedarPolicies::iter) {
@@ -40,6 +42,17 @@ fn text(policy: &Policy) -> String {
         let most = calls.into_iter().chain(amount).collect::<Vec<_>>().join(" and ");
         let per: Vec<String> = per.iter().map(|per| format!(" per {}", format!("{per:?}").to_lowercase())).collect();
         let line = format!("limit {name:?} ({origin}): {tools}: {most} in {}{}", window.text, per.concat());
+        let _ = writeln!(text, "\n// {}", plain(&line, MAX_LINE));
+    }
+    let settings = &loaded.settings.policy;
+    for (number, flow) in settings.flows.iter().enumerate() {
+        let origin = loaded.origins.get(&format!("policy.flows[{number}]")).cloned().unwrap_or_default();
+        let _ = writeln!(text, "\n// {}", plain(&format!("flow {flow:?} ({origin})"), MAX_LINE));
+    }
+    for (pattern, approvers) in &settings.approvers {
+        let origin = loaded.origins.get(&format!("policy.approvers.{pattern}")).cloned().unwrap_or_default();
+        let groups = if approvers.groups.is_empty() { "none".to_owned() } else { approvers.groups.join(" or ") };
+        let line = format!("approvers {pattern:?} ({origin}): {} of {groups}", approvers.count);
         let _ = writeln!(text, "\n// {}", plain(&line, MAX_LINE));
     }
     text
