@@ -90,5 +90,14 @@ fn printed_policies_can_be_read() {
     let list = [("git.*", Ask), ("git.git_reset", Deny), ("*.read_*", Allow)];
     let list: Vec<(String, Decision)> =
         list.iter().map(|(pattern, decision)| ((*pattern).to_owned(), *decision)).collect();
-    insta::assert_snapshot!(rules(&list).to_cedar());
+    let text = rules(&list).to_cedar();
+    assert!(text.starts_with("@id(\"default: permit\")\npermit(principal, action, resource);\n"), "{text}");
+    assert!(text.contains("// coracle.yaml:3\n@id(\"rule git.*\")\n@ask(\"the rule asks\")\nforbid("), "{text}");
+    assert!(text.contains("@id(\"rule git.git_reset\")\nforbid("), "{text}");
+    assert!(text.contains("// \"*.read_*\": allow (coracle.yaml:3)\n"), "{text}");
+    // The denied tool is an exception of the rule for its server, and all of them are exceptions of the default.
+    let of_server = text.split("@id(").nth(2).unwrap().split_once("unless").unwrap().1;
+    assert!(of_server.contains("resource.name like \"git_reset\""), "{text}");
+    assert!(text.contains("@id(\"default: ask about destructive tools\")"), "{text}");
+    assert_eq!(text.matches("\nforbid(").count(), 3, "{text}");
 }
