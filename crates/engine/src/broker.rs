@@ -405,7 +405,10 @@ impl Broker {
             names: &names,
             arguments: &arguments,
             cargo: &cargo,
-            circumstances: self.circumstances(current),
+            circumstances: Circumstances {
+                are_arguments_open: current.foreseen.is_some() && checks == Arguments::AsTheyAre,
+                ..self.circumstances(current)
+            },
             doubt,
         };
         let (approver, audit, number) = (self.caller.approver.as_ref(), &self.caller.audit, current.line.number());
@@ -442,6 +445,7 @@ impl Broker {
     fn circumstances(&self, current: &Current) -> Circumstances<'_> {
         Circumstances {
             calls: current.line.number().saturating_sub(1),
+            are_arguments_open: false,
             conversation: self.caller.conversation.as_ref().map(Place::as_str),
             interface: self.caller.interface,
         }

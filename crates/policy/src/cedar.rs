@@ -96,6 +96,10 @@ impl CedarPolicies {
         if sets.iter().all(|set| set.is_empty()) {
             return None;
         }
+        // The placeholders in open arguments would be read as values.
+        if facts.circumstances.are_arguments_open && self.reads_arguments {
+            return None;
+        }
         let request = match self.request(facts) {
             Ok(request) => request,
             Err(error) => return Some(self.not_evaluated(&sets, error)),

@@ -53,6 +53,11 @@ impl Expression {
         Ok(Self { program: Arc::new(program), variables, loops, growth })
     }
 
+    /// Whether its value depends on the arguments of a call.
+    pub(crate) fn reads_arguments(&self) -> bool {
+        self.variables.contains(&Variable::Args)
+    }
+
     /// Evaluates the expression.
     pub(crate) fn evaluate(&self, groups: &Groups, about: About<'_>) -> Result<Value, String> {
         let arguments = if let About::Call(facts) = about { facts.arguments } else { &serde_json::Value::Null };

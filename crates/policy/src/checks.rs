@@ -132,7 +132,12 @@ impl Check {
     /// same.
     fn is_about(&self, facts: &Facts<'_>) -> bool {
         let matches = |tools: &Pattern| tools.matches(facts.names, Decision::Deny).is_some();
-        !self.spec.is_about_executions && self.tools.as_ref().is_none_or(matches)
+        let is_open = facts.circumstances.are_arguments_open && self.reads_arguments();
+        !self.spec.is_about_executions && !is_open && self.tools.as_ref().is_none_or(matches)
+    }
+
+    fn reads_arguments(&self) -> bool {
+        self.when.iter().chain([&self.require]).any(Expression::reads_arguments)
     }
 
     fn decide(&self, groups: &Groups, about: About<'_>) -> Option<CheckVerdict> {

@@ -38,6 +38,8 @@ impl Interface {
 pub struct Circumstances<'a> {
     /// The number of earlier calls of the execution.
     pub calls: u64,
+    /// Whether arguments use results of calls that are only planned. What depends on them is decided when the call is made.
+    pub are_arguments_open: bool,
     /// The conversation, run or connection that the code belongs to, if any.
     pub conversation: Option<&'a str>,
     /// Where the code comes from.

@@ -68,7 +68,7 @@ pub(super) fn measure(kind: Kind, calls: usize) -> anyhow::Result<Times> {
             names: &names,
             arguments: &arguments,
             labels: [ServerLabel::Private].into(),
-            circumstances: Circumstances { calls: 3, conversation: None, interface: Interface::Mcp },
+            circumstances: Circumstances { calls: 3, interface: Interface::Mcp, ..Circumstances::default() },
             at: SystemTime::now(),
         });
         let took = begun.elapsed().as_secs_f64() * 1e6;

@@ -62,14 +62,16 @@ pub(crate) async fn follow(policy: Arc<PolicyInForce>, loaded: Loaded, audit: Ar
         let looked = tokio::task::spawn_blocking(move || {
             let now = Seen::of(&of);
             let taken = (now != seen).then(|| policy.take_up());
-            (now, taken)
+            // Also with an error: a file that is named and not there yet is waited for.
+            let named = taken.as_ref().and_then(|_| policy.load().ok()).map(|loaded| watched(&loaded));
+            (now, taken, named)
         });
-        let Ok((now, taken)) = looked.await else { return };
+        let Ok((now, taken, named)) = looked.await else { return };
         seen = now;
+        files = named.unwrap_or(files);
         match taken {
             None | Some(Ok(None)) => {}
-            Some(Ok(Some((loaded, text)))) => {
-                files = watched(&loaded);
+            Some(Ok(Some(text))) => {
                 record(&*audit, &text).await;
                 tracing::info!("the policy was changed");
             }

@@ -46,15 +46,17 @@ impl PolicyInForce {
 
     /// Reads the settings and takes up their policy, if it has changed. With an error in it, nothing changes. Returns what
     /// the new policy was made from.
-    pub(super) fn take_up(&self) -> anyhow::Result<Option<(Loaded, PolicyText)>> {
-        self.take_up_from(|| Ok(coracle_config::load(&self.options)?))
+    pub(super) fn take_up(&self) -> anyhow::Result<Option<PolicyText>> {
+        self.take_up_from(|| self.load())
+    }
+
+    /// The settings as they are in the files now.
+    pub(super) fn load(&self) -> anyhow::Result<Loaded> {
+        Ok(coracle_config::load(&self.options)?)
     }
 
     /// The same, with a way to read the settings.
-    fn take_up_from(
-        &self,
-        read: impl FnOnce() -> anyhow::Result<Loaded>,
-    ) -> anyhow::Result<Option<(Loaded, PolicyText)>> {
+    fn take_up_from(&self, read: impl FnOnce() -> anyhow::Result<Loaded>) -> anyhow::Result<Option<PolicyText>> {
         let mut held = self.hold();
         let loaded = read()?;
         let new = held.read(&loaded)?;
@@ -63,7 +65,7 @@ impl PolicyInForce {
         }
         let text = new.text.clone();
         held.replace(new);
-        Ok(Some((loaded, text)))
+        Ok(Some(text))
     }
 }
 

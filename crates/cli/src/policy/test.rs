@@ -191,7 +191,7 @@ async fn decided(
         names: &names,
         arguments: &arguments,
         cargo: &cargo,
-        circumstances: Circumstances { calls: case.calls, conversation: None, interface: Interface::Terminal },
+        circumstances: Circumstances { calls: case.calls, interface: Interface::Terminal, ..Circumstances::default() },
         doubt: None,
     };
     let refusal = match approvals.decide(call, &NobodyToAsk).await {

@@ -19,7 +19,7 @@ fn holds(text: &str, arguments: Value) -> Result<bool, String> {
     };
     let groups = BTreeMap::from([("finance".to_owned(), vec!["ann".to_owned()])]);
     let (names, user) = (ToolNames::of_wire(&tool), UserId::new("ann").unwrap());
-    let circumstances = Circumstances { calls: 3, conversation: None, interface: Interface::Mcp };
+    let circumstances = Circumstances { calls: 3, interface: Interface::Mcp, ..Circumstances::default() };
     let at = UNIX_EPOCH + Duration::from_secs(1_795_050_450);
     let facts = Facts {
         user: &user,

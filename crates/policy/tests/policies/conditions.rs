@@ -51,6 +51,22 @@ fn a_call_that_does_not_meet_a_condition_is_denied() {
 }
 
 #[test]
+fn conditions_on_arguments_that_are_not_known_yet_wait_for_them() {
+    let of_user = CheckSpec {
+        name: "not-kim".to_owned(),
+        tools: None,
+        when: None,
+        require: placed("user.name != 'kim'", 7),
+        ..small_payments()
+    };
+    let policy = policy(vec![small_payments(), of_user]);
+    let made = |are_arguments_open, user| Made { are_arguments_open, user, ..Made::with(json!({"amount": "?"})) };
+    assert_eq!(made(true, "ann").decision(&policy), Allow);
+    assert_eq!(made(false, "ann").decision(&policy), Deny);
+    assert_eq!(made(true, "kim").decision(&policy), Deny);
+}
+
+#[test]
 fn a_condition_can_ask_and_the_strictest_counts() {
     let asks = CheckSpec { name: "asks".to_owned(), asks: true, when: None, ..small_payments() };
     let verdict = Made::with(json!({"currency": "USD", "amount": 2000})).verdict(&policy(vec![asks.clone()]));

@@ -1,5 +1,7 @@
 use crate::{Made, groups, names};
-use coracle_policy::{Approvals, Call, Cargo, Circumstances, LimitSpec, Limits, NobodyToAsk, Per, Placed, Policy, Rules};
+use coracle_policy::{
+    Approvals, Call, Cargo, Circumstances, LimitSpec, Limits, NobodyToAsk, Per, Placed, Policy, Rules,
+};
 use coracle_store::{Home, KeySource, MemoryStore, SqliteStore, Store};
 use coracle_types::{ExecutionId, UserId};
 use serde_json::{Value, json};
@@ -36,7 +38,6 @@ async fn make(
 ) -> Result<coracle_policy::Charge, String> {
     let (of, user) = (Made { tool, ..Made::default() }.tool(), UserId::new(user).unwrap());
     let (execution, names) = (ExecutionId::new("e1").unwrap(), names("bank", &[tool], tool));
-    let cargo = Cargo::default();
     let call = Call {
         user: &user,
         session: None,
@@ -44,7 +45,7 @@ async fn make(
         tool: &of,
         names: &names,
         arguments: &arguments,
-        cargo: &cargo,
+        cargo: Cargo::NONE,
         circumstances: Circumstances::default(),
         doubt: None,
     };

@@ -51,6 +51,7 @@ pub(crate) struct Made {
     pub(crate) arguments: Value,
     pub(crate) at: SystemTime,
     pub(crate) calls: u64,
+    pub(crate) are_arguments_open: bool,
     pub(crate) conversation: Option<&'static str>,
     pub(crate) interface: Interface,
 }
@@ -66,6 +67,7 @@ impl Default for Made {
             arguments: json!({}),
             at: thursday_night(),
             calls: 0,
+            are_arguments_open: false,
             conversation: None,
             interface: Interface::Mcp,
         }
@@ -83,8 +85,8 @@ impl Made {
 
     pub(crate) fn verdict(&self, policy: &Policy) -> Verdict {
         let (tool, user) = (self.tool(), UserId::new(self.user).unwrap());
-        let Self { calls, conversation, interface, .. } = *self;
-        let circumstances = Circumstances { calls, conversation, interface };
+        let Self { calls, are_arguments_open, conversation, interface, .. } = *self;
+        let circumstances = Circumstances { calls, are_arguments_open, conversation, interface };
         policy.decide_call(&Facts {
             user: &user,
             session: None,

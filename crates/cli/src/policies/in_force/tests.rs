@@ -107,7 +107,7 @@ async fn a_changed_file_is_taken_up_whole_or_not_at_all() {
     let broken = "policy:\n  tools: { \"bank.pay\": deny }\n  rules:\n    - { name: x, require: args.amount <= }\n";
     std::fs::write(&place.file, broken).unwrap();
     let told = format!("{:#}", place.policy.take_up().err().unwrap());
-    assert!(told.contains("coracle.yaml:4: the expression cannot be parsed"), "{told}");
+    assert!(told.contains("coracle.yaml:4:") && told.contains("the expression cannot be parsed"), "{told}");
     assert_eq!(place.decision(), Decision::Allow);
     std::fs::write(&place.file, rule("deny")).unwrap();
     assert!(place.policy.take_up().unwrap().is_some());
