@@ -22,7 +22,7 @@ export const settings = {
   otherProviders: 'Other providers',
   setKey: 'Save key',
   tryKey: 'Try key',
-  tryKeyOf: (name: string) => `Try the key for ${name} without saving it`,
+  tryKeyOf: (name: string) => `Try key for ${name} without saving it`,
   keyWorks: (name: string, models: number) =>
     models === 0
       ? `${name} accepts this key, but lists no models with it.`

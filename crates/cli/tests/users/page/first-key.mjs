@@ -42,7 +42,7 @@ await page.goto(`${base}/#/settings`);
 await page.getByText('Uses your key').waitFor();
 // Another key is tried before it takes the place of the stored one.
 const other = page.getByLabel('Your key for lab', { exact: true });
-const tryIt = page.getByRole('button', { name: 'Try the key for lab without saving it' });
+const tryIt = page.getByRole('button', { name: 'Try key for lab without saving it' });
 assert.equal(await tryIt.isDisabled(), true);
 await other.fill('wrong');
 await tryIt.click();
