@@ -130,7 +130,7 @@ for name, number in {"MPTCP": 262, "SMC": 256, "SCTP": 132}.items():
 probe("abstract name", lambda: connect("\0probe", socket.AF_UNIX), "EPERM", "ECONNREFUSED")
 probe("local datagrams", lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM), "EPERM", "done")
 probe("local stream", lambda: socket.socketpair(), "done", "done")
-already = ("EISCONN", "ECONNREFUSED", "EINVAL")
+already = ("EISCONN", "ECONNREFUSED", "EINVAL", "EPERM")
 probe("connect one of a pair", lambda: socket.socketpair()[0].connect("\0probe"), already, already)
 probe("bind", bind, "EPERM", "done")
 probe("listen", listen, "EPERM", "done")
