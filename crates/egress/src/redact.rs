@@ -53,7 +53,7 @@ impl Redactor {
         let mut needles: Vec<_> = secrets.iter().flat_map(|secret| forms(secret)).collect();
         needles.retain(|needle| needle.len() >= MIN_NEEDLE);
         needles.sort_by(|one, other| one.as_slice().cmp(other.as_slice()));
-        needles.dedup();
+        needles.dedup_by(|one, other| one.as_slice() == other.as_slice());
         let search = AhoCorasick::builder()
             .ascii_case_insensitive(true)
             .match_kind(MatchKind::LeftmostLongest)
