@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use coracle_egress::{
-    Attempt, Credentials, Decide, Decision, Gate, Grant, Host, Limits, Outcome, PrivateAddresses, Proxy, Refusal, Resolver,
-    Rules,
+    Attempt, Credentials, Decide, Decision, Gate, Grant, Host, Limits, Outcome, PrivateAddresses, Proxy, Refusal,
+    Resolver, Rules,
 };
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::crypto::ring::default_provider;

@@ -192,7 +192,9 @@ async fn a_sandbox_is_known_by_its_listener() {
     let port = server.port();
     let (one, other) = (lab.sandbox(&[format!("a.test:{port}")]), lab.sandbox(&[format!("b.test:{port}")]));
     let (for_one, for_other) = (listen(&one).await, listen(&other).await);
-    for (proxy, host, expected) in [(for_one, "a.test", "200"), (for_one, "b.test", "403"), (for_other, "b.test", "200")] {
+    for (proxy, host, expected) in
+        [(for_one, "a.test", "200"), (for_one, "b.test", "403"), (for_other, "b.test", "200")]
+    {
         let mut stream = TcpStream::connect(proxy).await.unwrap();
         // Whatever it says about itself.
         let fields = format!("X-Forwarded-For: {for_other}\r\nProxy-Authorization: Basic b3RoZXI=\r\n");

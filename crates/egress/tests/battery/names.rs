@@ -12,8 +12,17 @@ async fn names_that_are_none_are_refused_without_a_look_up() {
     let port = server.port();
     let sandbox = lab.sandbox(&[format!("*:{port}")]);
     let hosts = [
-        "a.test%00.evil.test", "u@a.test", "127.0.0.1", "0x7f.1", "2130706433", "0177.0.0.1", "127.1", "[::1]", "[::ffff:127.0.0.1]",
-        "１２７.0.0.1", "a..test",
+        "a.test%00.evil.test",
+        "u@a.test",
+        "127.0.0.1",
+        "0x7f.1",
+        "2130706433",
+        "0177.0.0.1",
+        "127.1",
+        "[::1]",
+        "[::ffff:127.0.0.1]",
+        "１２７.0.0.1",
+        "a..test",
     ];
     for host in hosts {
         let answer = sandbox.get(host, port, "/").await;
