@@ -119,7 +119,7 @@ impl Connection {
                 Ok(Ok(stream)) => Box::new(stream),
             }
         };
-        let handshake = Builder::new().max_buf_size(BUFFER).handshake(TokioIo::new(stream)).await;
+        let handshake = Builder::new().max_buf_size(BUFFER).handshake::<_, Sent>(TokioIo::new(stream)).await;
         let (sender, connection) = handshake.map_err(|error| failed(error.to_string()))?;
         let driver = tokio::spawn(async move {
             if let Err(error) = connection.await {
