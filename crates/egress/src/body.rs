@@ -146,9 +146,17 @@ mod tests {
     #[tokio::test]
     async fn wrong_chunks_are_rejected() {
         let wrong: &[&[u8]] = &[
-            b"5;a=b\r\nhello\r\n0\r\n\r\n", b"5\nhello\n0\n\n", b"5 \r\nhello\r\n0\r\n\r\n", b"+5\r\nhello\r\n0\r\n\r\n",
-            b"0x5\r\nhello\r\n0\r\n\r\n", b"\r\nhello", b"5\r\nhelloX\r\n0\r\n\r\n", b"-1\r\n", b"0\r\nX: y\r\n\r\n",
-            b"11111111111111111\r\n", b"4\r\nhello\r\n0\r\n\r\n",
+            b"5;a=b\r\nhello\r\n0\r\n\r\n",
+            b"5\nhello\n0\n\n",
+            b"5 \r\nhello\r\n0\r\n\r\n",
+            b"+5\r\nhello\r\n0\r\n\r\n",
+            b"0x5\r\nhello\r\n0\r\n\r\n",
+            b"\r\nhello",
+            b"5\r\nhelloX\r\n0\r\n\r\n",
+            b"-1\r\n",
+            b"0\r\nX: y\r\n\r\n",
+            b"11111111111111111\r\n",
+            b"4\r\nhello\r\n0\r\n\r\n",
         ];
         for sent in wrong {
             assert!(matches!(read(Framing::Chunked, sent).await, Err(BodyError::Chunk)), "{}", sent.escape_ascii());

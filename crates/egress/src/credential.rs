@@ -15,8 +15,20 @@ const MAX_SECRET: usize = 8 * 1024;
 
 /// Headers that decide where a request goes and how long it is, or that the proxy sets itself.
 const RESERVED: &[&str] = &[
-    "host", "content-length", "transfer-encoding", "connection", "proxy-connection", "keep-alive", "te", "trailer", "upgrade",
-    "expect", "accept-encoding", "range", "if-range", "proxy-authorization",
+    "host",
+    "content-length",
+    "transfer-encoding",
+    "connection",
+    "proxy-connection",
+    "keep-alive",
+    "te",
+    "trailer",
+    "upgrade",
+    "expect",
+    "accept-encoding",
+    "range",
+    "if-range",
+    "proxy-authorization",
 ];
 
 /// A credential as it is configured. Its secret is wiped when it is dropped, and no message shows it.
@@ -106,7 +118,8 @@ impl Credentials {
         for credential in credentials {
             let id = credential.id.clone();
             let binding = Binding::new(&credential).map_err(|problem| CredentialError { id: id.clone(), problem })?;
-            let is_same = |other: &&Binding| other.is_for(&binding.host, binding.port) && other.header == binding.header;
+            let is_same =
+                |other: &&Binding| other.is_for(&binding.host, binding.port) && other.header == binding.header;
             if let Some(other) = bindings.iter().find(is_same) {
                 return Err(CredentialError { id, problem: CredentialProblem::Conflict(other.id.clone()) });
             }

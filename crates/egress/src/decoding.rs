@@ -6,7 +6,9 @@ use std::mem;
 use flate2::write::{MultiGzDecoder, ZlibDecoder};
 
 /// Bytes that are decoded at once. They become at most about a thousand times as many.
-pub(crate) const PIECE: usize = 1024;
+const PIECE: usize = 1024;
+/// Bytes that are taken at once where they stay as many.
+const IDENTITY_PIECE: usize = 64 * 1024;
 
 /// Decodes a body piece by piece.
 pub(crate) enum Decoding {
@@ -27,7 +29,15 @@ impl Decoding {
         }
     }
 
-    /// Decodes at most [`PIECE`] bytes.
+    /// The maximum size of a piece, so that what becomes of it fits into memory.
+    pub(crate) fn piece(&self) -> usize {
+        match self {
+            Self::Identity => IDENTITY_PIECE,
+            Self::Gzip(_) | Self::Deflate(_) => PIECE,
+        }
+    }
+
+    /// Decodes a piece of at most `piece()` bytes.
     pub(crate) fn push(&mut self, piece: &[u8]) -> io::Result<Vec<u8>> {
         match self {
             Self::Identity => Ok(piece.to_vec()),

@@ -18,10 +18,10 @@ use hyper::body::Incoming;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use crate::body::{Body, BodyError};
-use crate::decide::{Attempt, Refusal, RefusalKind, Scheme, subject};
 use crate::access::Access;
+use crate::body::{Body, BodyError};
 use crate::client::Client;
+use crate::decide::{Attempt, Refusal, RefusalKind, Scheme, subject};
 use crate::guest::{Guest, Reader};
 use crate::head::{Framing, Head};
 use crate::reply::{self, After};
@@ -53,7 +53,8 @@ pub(crate) async fn exchange(client: &mut Client, head: Head, target: Target) ->
     {
         kept = None;
     }
-    let mut route = Route { access: &access, target: &target, ticket: &ticket, is_fresh: kept.is_none(), connection: kept };
+    let mut route =
+        Route { access: &access, target: &target, ticket: &ticket, is_fresh: kept.is_none(), connection: kept };
     if let Err(refusal) = route.open().await {
         ticket.failed(&refusal.reason);
         return client.refuse(&head, &refusal).await;
@@ -139,18 +140,19 @@ async fn permitted(access: &Access, head: &Head, target: &Target) -> Result<Tick
         Framing::Length(length) => Some(length),
         Framing::Chunked => None,
     };
-    access.decided(Attempt {
-        id: access.next_attempt(),
-        scheme: *scheme,
-        method: method.to_owned(),
-        host: host.clone(),
-        port: *port,
-        path: path.clone(),
-        query: query.clone(),
-        body_bytes,
-        credentials: request::used(access, &head.method, target).map(|binding| binding.id.clone()).collect(),
-    })
-    .await
+    access
+        .decided(Attempt {
+            id: access.next_attempt(),
+            scheme: *scheme,
+            method: method.to_owned(),
+            host: host.clone(),
+            port: *port,
+            path: path.clone(),
+            query: query.clone(),
+            body_bytes,
+            credentials: request::used(access, &head.method, target).map(|binding| binding.id.clone()).collect(),
+        })
+        .await
 }
 
 /// The way to the host of one request.

@@ -71,7 +71,11 @@ pub(crate) enum HeadError {
 }
 
 /// Takes a head from the front of the buffer. `None` if it is not complete yet.
-pub(crate) fn take_head(buffer: &mut BytesMut, max_bytes: usize, max_headers: usize) -> Result<Option<Head>, HeadError> {
+pub(crate) fn take_head(
+    buffer: &mut BytesMut,
+    max_bytes: usize,
+    max_headers: usize,
+) -> Result<Option<Head>, HeadError> {
     const END: &[u8] = b"\r\n\r\n";
     let end = buffer.windows(END.len()).position(|window| window == END).map(|at| at + END.len());
     if end.unwrap_or(buffer.len()) > max_bytes {
@@ -174,14 +178,29 @@ mod tests {
         assert_eq!(framing(""), Ok(Framing::Empty));
         assert_eq!(framing("Content-Length: 5\r\n"), Ok(Framing::Length(5)));
         assert_eq!(framing("Transfer-Encoding: Chunked\r\n"), Ok(Framing::Chunked));
-        let both = ["Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n"];
+        let both = [
+            "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+            "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
+        ];
         for fields in both {
             assert_eq!(framing(fields), Err(HeadError::BothLengths));
         }
-        for value in ["5\r\nContent-Length: 5", "5\r\ncontent-length: 6", "5, 5", "+5", "-1", "0x5", "5 5", "", "99999999999999999999"] {
+        for value in [
+            "5\r\nContent-Length: 5",
+            "5\r\ncontent-length: 6",
+            "5, 5",
+            "+5",
+            "-1",
+            "0x5",
+            "5 5",
+            "",
+            "99999999999999999999",
+        ] {
             assert_eq!(framing(&format!("Content-Length: {value}\r\n")), Err(HeadError::Length), "{value}");
         }
-        for value in ["chunked\r\nTransfer-Encoding: chunked", "gzip, chunked", "chunked, identity", "xchunked", "\u{b}chunked"] {
+        for value in
+            ["chunked\r\nTransfer-Encoding: chunked", "gzip, chunked", "chunked, identity", "xchunked", "\u{b}chunked"]
+        {
             assert!(framing(&format!("Transfer-Encoding: {value}\r\n")).is_err(), "{value}");
         }
         let old = take("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n");

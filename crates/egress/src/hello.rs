@@ -30,7 +30,8 @@ pub(crate) async fn check_hello(reader: &mut Reader, host: &Host, time: Duration
         Err(_) => Err(HelloError::NotTls("did not start TLS in time")),
         Ok(Err(error)) => Err(error),
         Ok(Ok(None)) => Err(HelloError::Names(
-            "does not name the host in the TLS handshake (SNI), which the proxy compares with the host of the tunnel".to_owned(),
+            "does not name the host in the TLS handshake (SNI), which the proxy compares with the host of the tunnel"
+                .to_owned(),
         )),
         Ok(Ok(Some(name))) => match Host::parse(&name) {
             Ok(named) if named == *host => Ok(()),

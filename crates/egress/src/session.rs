@@ -91,7 +91,8 @@ impl Session {
                 Ok(Ok(0) | Err(_)) => return None,
                 Ok(Ok(_)) => {}
                 Err(_) => {
-                    let refusal = Refusal::new(RefusalKind::Limit, "the request", "has a head that does not end in time");
+                    let refusal =
+                        Refusal::new(RefusalKind::Limit, "the request", "has a head that does not end in time");
                     self.end_with(&refusal).await;
                     return None;
                 }

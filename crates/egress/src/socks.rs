@@ -2,8 +2,8 @@
 
 use std::io;
 
-use crate::decide::{Refusal, RefusalKind, Scheme};
 use crate::access::Access;
+use crate::decide::{Refusal, RefusalKind, Scheme};
 use crate::guest::Guest;
 use crate::hello::HANDSHAKE;
 use crate::host::Host;
@@ -114,7 +114,8 @@ async fn negotiate(access: &Access, guest: &mut Guest) -> Result<Tunnel, Stop> {
     }
     let name = str::from_utf8(&name)
         .map_err(|_| wrong(NOT_ALLOWED, RefusalKind::Host, "has a host name that is not text".to_owned()))?;
-    let host = Host::parse(name).map_err(|error| wrong(NOT_ALLOWED, RefusalKind::Host, format!("names no host: {error}")))?;
+    let host =
+        Host::parse(name).map_err(|error| wrong(NOT_ALLOWED, RefusalKind::Host, format!("names no host: {error}")))?;
     if port == 0 {
         return Err(wrong(NOT_ALLOWED, RefusalKind::Protocol, "has the port 0".to_owned()));
     }

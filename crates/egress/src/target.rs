@@ -52,7 +52,8 @@ impl TargetError {
 /// `http://host:port/path?query`, as it is sent to a proxy.
 pub(crate) fn absolute(text: &str) -> Result<Target, TargetError> {
     const SCHEME: &str = "http://";
-    let rest = text.get(..SCHEME.len()).filter(|start| start.eq_ignore_ascii_case(SCHEME)).map(|_| &text[SCHEME.len()..]);
+    let rest =
+        text.get(..SCHEME.len()).filter(|start| start.eq_ignore_ascii_case(SCHEME)).map(|_| &text[SCHEME.len()..]);
     let rest = rest.ok_or(TargetError::Scheme)?;
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (host, port) = authority(&rest[..end])?;

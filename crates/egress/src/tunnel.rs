@@ -6,8 +6,8 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-use crate::decide::{Attempt, Refusal, RefusalKind, Scheme, subject};
 use crate::access::Access;
+use crate::decide::{Attempt, Refusal, RefusalKind, Scheme, subject};
 use crate::guest::Guest;
 use crate::head::{Framing, Head};
 use crate::hello::{ACCESS_DENIED, HANDSHAKE, HelloError, check_hello};
@@ -43,7 +43,7 @@ pub(crate) struct Opened {
 
 /// Answers a CONNECT.
 pub(crate) async fn connect(access: &Access, mut guest: Guest, head: &Head) -> Option<Inside> {
-    match admitted(&access, head).await {
+    match admitted(access, head).await {
         Err(refusal) => {
             access.refused(&refusal);
             if reply::refuse(&mut guest.writer, &refusal, After::Close, true).await.is_ok() {
@@ -163,8 +163,8 @@ async fn checked(access: &Access, guest: &mut Guest, tunnel: &Tunnel) -> Result<
 /// Passes a tunnel through unread, if its TLS handshake names its host.
 pub(crate) async fn pass_through(access: &Access, mut guest: Guest, tunnel: &Tunnel, opened: Opened) {
     let Opened { ticket, addresses } = opened;
-    let connected = match checked(&access, &mut guest, tunnel).await {
-        Ok(()) => upstream::connect(&access, &addresses, &tunnel.subject()).await,
+    let connected = match checked(access, &mut guest, tunnel).await {
+        Ok(()) => upstream::connect(access, &addresses, &tunnel.subject()).await,
         Err(refusal) => Err(refusal),
     };
     match connected {
@@ -181,22 +181,22 @@ pub(crate) async fn pass_through(access: &Access, mut guest: Guest, tunnel: &Tun
         }
         Err(refusal) => {
             ticket.failed(&refusal.reason);
-            refuse(&access, guest, &refusal).await;
+            refuse(access, guest, &refusal).await;
         }
     }
 }
 
 /// Speaks TLS as the host, so that the requests in the tunnel can be read.
 pub(crate) async fn intercept(access: &Access, mut guest: Guest, tunnel: Tunnel) -> Option<Inside> {
-    if let Err(refusal) = checked(&access, &mut guest, &tunnel).await {
-        refuse(&access, guest, &refusal).await;
+    if let Err(refusal) = checked(access, &mut guest, &tunnel).await {
+        refuse(access, guest, &refusal).await;
         return None;
     }
     let config = match access.authority.server(&tunnel.host) {
         Ok(config) => config,
         Err(error) => {
             let reason = format!("cannot be read: {error}");
-            refuse(&access, guest, &Refusal::new(RefusalKind::Limit, tunnel.subject(), reason)).await;
+            refuse(access, guest, &Refusal::new(RefusalKind::Limit, tunnel.subject(), reason)).await;
             return None;
         }
     };

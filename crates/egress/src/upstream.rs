@@ -15,8 +15,8 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::decide::{Refusal, RefusalKind, Scheme};
 use crate::access::Access;
+use crate::decide::{Refusal, RefusalKind, Scheme};
 use crate::guest::Duplex;
 use crate::host::Host;
 
@@ -42,7 +42,12 @@ pub(crate) struct Connection {
 }
 
 /// Looks up a name and returns the addresses to which a connection may go.
-pub(crate) async fn addresses(access: &Access, host: &Host, port: u16, subject: &str) -> Result<Vec<SocketAddr>, Refusal> {
+pub(crate) async fn addresses(
+    access: &Access,
+    host: &Host,
+    port: u16,
+    subject: &str,
+) -> Result<Vec<SocketAddr>, Refusal> {
     let failed = |reason: String| Refusal::new(RefusalKind::Upstream, subject, reason);
     let found: Vec<IpAddr> = match timeout(access.proxy.limits.dns_time, access.proxy.resolver.resolve(host)).await {
         Err(_) => return Err(failed(format!("cannot be sent: looking up {host} takes too long"))),
@@ -114,7 +119,7 @@ impl Connection {
                 Ok(Ok(stream)) => Box::new(stream),
             }
         };
-        let handshake = Builder::new().max_buf_size(BUFFER).handshake(TokioIo::new(stream)).await;
+        let handshake = Builder::new().max_buf_size(BUFFER).handshake::<_, Sent>(TokioIo::new(stream)).await;
         let (sender, connection) = handshake.map_err(|error| failed(error.to_string()))?;
         let driver = tokio::spawn(async move {
             if let Err(error) = connection.await {

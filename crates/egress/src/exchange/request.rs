@@ -3,21 +3,36 @@
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Uri, Version};
 
+use crate::access::Access;
 use crate::credential::Binding;
 use crate::decide::Scheme;
-use crate::access::Access;
 use crate::head::{Framing, Head};
 use crate::target::Target;
 use crate::upstream::Sent;
 
 /// Headers that are between two neighbours, and those that the proxy sets itself.
 const NOT_PASSED: &[&str] = &[
-    "connection", "proxy-connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer",
-    "transfer-encoding", "upgrade", "expect", "host", "content-length", "http2-settings",
+    "connection",
+    "proxy-connection",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "expect",
+    "host",
+    "content-length",
+    "http2-settings",
 ];
 
 /// The credentials that are added to a request.
-pub(super) fn used<'a>(access: &'a Access, method: &'a Method, target: &'a Target) -> impl Iterator<Item = &'a Binding> {
+pub(super) fn used<'a>(
+    access: &'a Access,
+    method: &'a Method,
+    target: &'a Target,
+) -> impl Iterator<Item = &'a Binding> {
     bound(access, target).filter(move |binding| binding.is_sent_with(method))
 }
 

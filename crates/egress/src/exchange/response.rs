@@ -11,8 +11,8 @@ use tokio::time::timeout;
 
 use super::request::{bound, strip_hops};
 use super::{Failed, causes};
-use crate::decoding::{self, Decoding};
 use crate::access::Access;
+use crate::decoding::Decoding;
 use crate::guest::Writer;
 use crate::head::{Head, Version};
 use crate::redact::{Redaction, Redactor};
@@ -48,8 +48,10 @@ pub(super) async fn pass(
     headers.remove(header::ALT_SVC);
 
     let redactors: Vec<Redactor> = bound(access, target).map(|binding| binding.redactor().clone()).collect();
-    let is_empty = head.method == Method::HEAD || status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED;
-    let mut filter = Filter { decoding: Decoding::Identity, redactions: redactors.iter().map(Redactor::start).collect() };
+    let is_empty =
+        head.method == Method::HEAD || status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED;
+    let mut filter =
+        Filter { decoding: Decoding::Identity, redactions: redactors.iter().map(Redactor::start).collect() };
     if !redactors.is_empty() {
         if !is_empty {
             filter.decoding = decoding_of(&headers)?;
@@ -66,7 +68,8 @@ pub(super) async fn pass(
     } else {
         Ending::Close
     };
-    let write_failed = |error: std::io::Error| Failed::Within(format!("cannot send the response into the sandbox: {error}"));
+    let write_failed =
+        |error: std::io::Error| Failed::Within(format!("cannot send the response into the sandbox: {error}"));
     writer.write(&reply::head(status, &headers, ending, *keep)).await.map_err(write_failed)?;
     if is_empty {
         writer.flush().await.map_err(write_failed)?;
@@ -97,7 +100,7 @@ async fn pass_body(
         if filter.is_idle() {
             sink.put(&data).await?;
         } else {
-            for piece in data.chunks(decoding::PIECE) {
+            for piece in data.chunks(filter.decoding.piece()) {
                 let piece = filter.push(piece)?;
                 sink.put(&piece).await?;
             }
@@ -175,7 +178,9 @@ fn decoding_of(headers: &HeaderMap) -> Result<Decoding, Failed> {
         .collect();
     let coding = codings.join(", ");
     Decoding::of(&coding).ok_or_else(|| {
-        Failed::Before(format!("got a response in the content coding {coding:?}, in which a credential cannot be found"))
+        Failed::Before(format!(
+            "got a response in the content coding {coding:?}, in which a credential cannot be found"
+        ))
     })
 }
 

@@ -61,7 +61,9 @@ impl RuleProblem {
         match self {
             Self::Empty | Self::Host(HostError::Empty) => "write a host, such as packages.example.com:443",
             Self::Scheme(_) => "write the host and the port: https://example.org/v1/ becomes example.org:443/v1/*",
-            Self::Method(_) => "write methods in upper case, separated by commas, before the host: GET,HEAD example.org",
+            Self::Method(_) => {
+                "write methods in upper case, separated by commas, before the host: GET,HEAD example.org"
+            }
             Self::Port(_) => "write a number from 1 to 65535, or no port for 80 and 443",
             Self::Wildcard(_) => "write *.example.org for all subdomains, or * for all hosts",
             Self::Host(HostError::Address(_)) => {
@@ -97,9 +99,8 @@ impl Rule {
             Some((host, port)) if !authority.ends_with(']') => (host, Some(parse_port(port)?)),
             _ => (authority, None),
         };
-        let path = path.map(|path| {
-            PathPattern::parse(path).map_err(|reason| RuleProblem::Path { path: quoted(path), reason })
-        });
+        let path = path
+            .map(|path| PathPattern::parse(path).map_err(|reason| RuleProblem::Path { path: quoted(path), reason }));
         Ok(Self { methods, hosts: parse_hosts(host)?, port, path: path.transpose()? })
     }
 }

@@ -27,8 +27,17 @@ async fn private_addresses_are_refused_unless_granted() {
     let (lab, server) = (Lab::new(), Server::plain(echo).await);
     let port = server.port();
     let rules = [format!("*:{port}")];
-    let addresses =
-        ["127.0.0.1", "10.0.0.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::"];
+    let addresses = [
+        "127.0.0.1",
+        "10.0.0.1",
+        "169.254.169.254",
+        "100.64.0.1",
+        "0.0.0.0",
+        "::1",
+        "::ffff:127.0.0.1",
+        "64:ff9b::7f00:1",
+        "2002:7f00:1::",
+    ];
     for address in addresses {
         lab.names.set("a.test", &[&[address]]);
         let sandbox = lab.sandbox_with(&rules, &[], Vec::new());

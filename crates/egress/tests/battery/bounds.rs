@@ -51,26 +51,29 @@ async fn a_thousand_connections_are_served_a_few_at_a_time() {
 
 #[tokio::test]
 async fn idle_connections_make_way() {
-    let lab = Lab::with(Limits { connections_per_sandbox: 2, ..Limits::default() });
+    let lab = Lab::with(Limits { connections_per_sandbox: 3, ..Limits::default() });
     let server = Server::plain(echo).await;
-    let sandbox = lab.sandbox(&[format!("a.test:{}", server.port())]);
-    let proxy = listen(&sandbox).await;
-    let lasting = get("a.test", server.port(), "/").replace("Connection: close\r\n", "");
-    let mut idle = TcpStream::connect(proxy).await.unwrap();
-    idle.write_all(lasting.as_bytes()).await.unwrap();
-    assert_eq!(status(&head(&mut idle).await), "200");
-    // One place is left. More connections than that are served, though the first one stays open.
-    for _ in 0..3 {
-        let mut stream = TcpStream::connect(proxy).await.unwrap();
+    let port = server.port();
+    let sandbox = lab.sandbox(&[format!("a.test:{port}")]);
+    let lasting = get("a.test", port, "/").replace("Connection: close\r\n", "");
+    let mut idle = Vec::new();
+    for _ in 0..2 {
+        let mut stream = sandbox.dial();
         stream.write_all(lasting.as_bytes()).await.unwrap();
-        assert_eq!(status(&head(&mut stream).await), "200");
-        std::mem::forget(stream);
+        let answer = head(&mut stream).await;
+        assert!(status(&answer) == "200" && !answer.contains("connection: close"), "{answer}");
+        idle.push(stream);
     }
+    let mut busy = sandbox.dial();
+    busy.write_all(get("a.test", port, UNDECIDED).as_bytes()).await.unwrap();
+    sandbox.caller.until(|caller| (caller.asked.lock().unwrap().len() == 3).then_some(())).await;
+    // No place is left, and yet the next one does not wait for the idle time.
+    assert_eq!(status(&sandbox.get("a.test", port, "/").await), "200");
 }
 
 #[tokio::test]
 async fn one_user_gets_a_quarter_of_all_connections() {
-    let mut lab = Lab::with(Limits { connections: 8, wait: SHORT, ..Limits::default() });
+    let mut lab = Lab::with(Limits { connections: 8, wait: Duration::from_secs(1), ..Limits::default() });
     let server = Server::plain(echo).await;
     let port = server.port();
     let rules = [format!("a.test:{port}")];
@@ -146,9 +149,9 @@ async fn slow_guests_are_given_up() {
     let fields = "Content-Length: 10\r\n";
     let post = request("POST", &format!("http://a.test:{port}/never"), &format!("a.test:{port}"), fields);
     assert_eq!(status(&sandbox.send(post + "half").await), "400");
-    assert_eq!(sandbox.send([5, 1]).await, "");
+    assert_eq!(sandbox.send([5u8, 1]).await, "");
     let (_, mut stream) = sandbox.tunnel("a.test", port).await;
-    talk(&mut stream, [0x16, 3, 1]).await;
+    talk(&mut stream, [0x16u8, 3, 1]).await;
     // Without a byte at all.
     assert_eq!(sandbox.send("").await, "");
     // A guest that takes nothing.
@@ -189,7 +192,9 @@ async fn a_sandbox_is_known_by_its_listener() {
     let port = server.port();
     let (one, other) = (lab.sandbox(&[format!("a.test:{port}")]), lab.sandbox(&[format!("b.test:{port}")]));
     let (for_one, for_other) = (listen(&one).await, listen(&other).await);
-    for (proxy, host, expected) in [(for_one, "a.test", "200"), (for_one, "b.test", "403"), (for_other, "b.test", "200")] {
+    for (proxy, host, expected) in
+        [(for_one, "a.test", "200"), (for_one, "b.test", "403"), (for_other, "b.test", "200")]
+    {
         let mut stream = TcpStream::connect(proxy).await.unwrap();
         // Whatever it says about itself.
         let fields = format!("X-Forwarded-For: {for_other}\r\nProxy-Authorization: Basic b3RoZXI=\r\n");

@@ -121,7 +121,10 @@ fn reveal(seen: &Seen) -> Vec<Vec<u8>> {
         "/base64" => vec![response("200 OK", "", STANDARD.encode(format!("token={token};")).as_bytes())],
         "/url" => vec![response("200 OK", "", token.replace('/', "%2F").replace('+', "%2b").as_bytes())],
         "/header" => vec![response("302 Found", &format!("Location: /?token={token}\r\nX-Token: {token}\r\n"), b"")],
-        "/end" => vec![format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()],
+        "/end" => vec![
+            format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+                .into_bytes(),
+        ],
         _ => vec![response("200 OK", "", body.as_bytes())],
     }
 }

@@ -33,11 +33,15 @@ async fn the_caller_decides_about_each_request() {
     let port = server.port();
     let sandbox = lab.sandbox(&[format!("a.test:{port}")]);
     let answer = sandbox.get("a.test", port, DENIED).await;
-    assert!(answer.ends_with(&format!("network access refused: GET a.test:{port}/denied was declined\nhint: ask again\n")), "{answer}");
+    assert!(
+        answer.ends_with(&format!("network access refused: GET a.test:{port}/denied was declined\nhint: ask again\n")),
+        "{answer}"
+    );
     assert_eq!(status(&sandbox.tunnel("a.test", port).await.0), "200");
     assert_eq!(server.accepted(), 0);
 
-    let post = request("POST", &format!("http://a.test:{port}/x?y=z"), &format!("a.test:{port}"), "Content-Length: 5\r\n");
+    let post =
+        request("POST", &format!("http://a.test:{port}/x?y=z"), &format!("a.test:{port}"), "Content-Length: 5\r\n");
     assert_eq!(status(&sandbox.send(post + "hello").await), "200");
     let asked = sandbox.caller.asked.lock().unwrap().last().unwrap().clone();
     assert_eq!((asked.method.as_str(), asked.host.as_str(), asked.port), ("POST", "a.test", port));
@@ -72,7 +76,10 @@ async fn https_addresses_and_paths_are_explained() {
     for target in ["https://a.test/", "/"] {
         let answer = sandbox.send(request("GET", target, "a.test", "")).await;
         assert_eq!(status(&answer), "400");
-        assert!(answer.contains("hint: send requests with their full http:// address, and https:// by CONNECT"), "{answer}");
+        assert!(
+            answer.contains("hint: send requests with their full http:// address, and https:// by CONNECT"),
+            "{answer}"
+        );
     }
     let server = Server::plain(echo).await;
     let open = lab.sandbox(&[format!("a.test:{}", server.port())]);

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use coracle_egress::{
-    Attempt, Credential, Credentials, Decide, Decision, Gate, Grant, Host, Limits, Outcome, PrivateAddresses, Proxy, Refusal,
-    RefusalKind, Resolver, Rules, Share,
+    Attempt, Credential, Credentials, Decide, Decision, Gate, Grant, Host, Limits, Outcome, PrivateAddresses, Proxy,
+    Refusal, RefusalKind, Resolver, Rules, Share,
 };
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;

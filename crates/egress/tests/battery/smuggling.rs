@@ -49,14 +49,26 @@ async fn wrong_chunks_end_the_request_without_a_complete_body() {
     let (lab, server) = (Lab::new(), Server::plain(echo).await);
     let port = server.port();
     let sandbox = lab.sandbox(&[format!("a.test:{port}")]);
-    let start = format!("POST http://a.test:{port}/ HTTP/1.1\r\nHost: a.test:{port}\r\nTransfer-Encoding: chunked\r\n\r\n");
-    for body in ["5;x=y\r\nhello\r\n0\r\n\r\n", "5\nhello\n0\n\n", "5\r\nhello0\r\n\r\n", "0\r\nHost: b.test\r\n\r\n", "fffffffffffffffff\r\n"] {
+    let start =
+        format!("POST http://a.test:{port}/ HTTP/1.1\r\nHost: a.test:{port}\r\nTransfer-Encoding: chunked\r\n\r\n");
+    for body in [
+        "5;x=y\r\nhello\r\n0\r\n\r\n",
+        "5\nhello\n0\n\n",
+        "5\r\nhello0\r\n\r\n",
+        "0\r\nHost: b.test\r\n\r\n",
+        "fffffffffffffffff\r\n",
+    ] {
         let answer = sandbox.send(format!("{start}{body}")).await;
         assert_eq!(status(&answer), "400", "{body:?}: {answer}");
     }
     // The server got heads at most: it counts a request when it is complete.
     assert_eq!(server.seen().len(), 0);
-    let answer = sandbox.send(format!("{start}5\r\nhello\r\n0\r\n\r\n{}", request("GET", &format!("http://a.test:{port}/2"), &format!("a.test:{port}"), ""))).await;
+    let answer = sandbox
+        .send(format!(
+            "{start}5\r\nhello\r\n0\r\n\r\n{}",
+            request("GET", &format!("http://a.test:{port}/2"), &format!("a.test:{port}"), "")
+        ))
+        .await;
     assert_eq!(answer.matches("HTTP/1.1 200 OK").count(), 2, "{answer}");
 }
 
@@ -65,7 +77,8 @@ async fn each_request_of_a_connection_is_decided() {
     let (lab, server) = (Lab::new(), Server::plain(echo).await);
     let port = server.port();
     let sandbox = lab.sandbox(&[format!("a.test:{port}")]);
-    let one = |host: &str, path: &str| format!("GET http://{host}:{port}{path} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n");
+    let one =
+        |host: &str, path: &str| format!("GET http://{host}:{port}{path} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n");
     let last = request("GET", &format!("http://a.test:{port}/3"), &format!("a.test:{port}"), "");
     let answer = sandbox.send(format!("{}{}{last}", one("a.test", "/1"), one("b.test", "/2"))).await;
     let statuses: Vec<&str> = answer.lines().filter(|line| line.starts_with("HTTP/1.1 ")).map(status).collect();
@@ -114,7 +127,9 @@ async fn requests_inside_of_tls_are_as_strict() {
     let server = Server::tls(&lab.trust, "a.test", echo).await;
     let port = server.port();
     let sandbox = lab.sandbox(&[format!("GET,POST a.test:{port}")]);
-    let both = format!("POST / HTTP/1.1\r\nHost: a.test:{port}\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n");
+    let both = format!(
+        "POST / HTTP/1.1\r\nHost: a.test:{port}\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+    );
     let good = request("POST", "/", &format!("a.test:{port}"), "Content-Length: 2\r\n") + "hi";
     let connect = format!("CONNECT b.test:{port} HTTP/1.1\r\nHost: b.test:{port}\r\n\r\n");
     for (sent, expected) in [(both, "400"), (connect, "400"), (good, "200")] {
@@ -132,7 +147,9 @@ async fn requests_inside_of_tls_are_as_strict() {
 async fn a_connect_with_a_body_is_refused() {
     let lab = Lab::new();
     let sandbox = lab.sandbox(&["a.test:443".to_owned()]);
-    let answer = talk(&mut sandbox.dial(), "CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\nContent-Length: 4\r\n\r\nGET ").await;
+    let answer =
+        talk(&mut sandbox.dial(), "CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\nContent-Length: 4\r\n\r\nGET ")
+            .await;
     assert_eq!(status(&answer), "400");
     assert_eq!(status(&sandbox.tunnel("a.test", 443).await.0), "200");
 }

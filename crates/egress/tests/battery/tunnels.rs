@@ -52,8 +52,13 @@ async fn methods_and_paths_are_enforced_inside_of_tls() {
     let port = server.port();
     let sandbox = lab.sandbox(&[format!("GET a.test:{port}/v1/*")]);
     let cases = [
-        ("GET", "/v1/x", "200"), ("POST", "/v1/x", "403"), ("GET", "/v2/x", "403"), ("GET", "/v1/../v2/x", "403"),
-        ("GET", "/v1/%2e%2e/v2/x", "403"), ("GET", "/v1//x", "403"), ("TRACE", "/v1/x", "400"),
+        ("GET", "/v1/x", "200"),
+        ("POST", "/v1/x", "403"),
+        ("GET", "/v2/x", "403"),
+        ("GET", "/v1/../v2/x", "403"),
+        ("GET", "/v1/%2e%2e/v2/x", "403"),
+        ("GET", "/v1//x", "403"),
+        ("TRACE", "/v1/x", "400"),
     ];
     for (method, path, expected) in cases {
         let (_, stream) = sandbox.tunnel("a.test", port).await;
@@ -81,8 +86,7 @@ async fn an_intercepted_host_needs_the_authority_of_the_same_sandbox() {
 async fn a_host_with_a_wrong_certificate_is_not_reached() {
     let lab = Lab::new();
     let stranger = crate::server::Trust::new();
-    let (wrong, right) =
-        (Server::tls(&stranger, "a.test", echo).await, Server::tls(&lab.trust, "a.test", echo).await);
+    let (wrong, right) = (Server::tls(&stranger, "a.test", echo).await, Server::tls(&lab.trust, "a.test", echo).await);
     for (server, expected) in [(&wrong, "502"), (&right, "200")] {
         let sandbox = lab.sandbox(&[format!("GET a.test:{}", server.port())]);
         let (_, stream) = sandbox.tunnel("a.test", server.port()).await;
