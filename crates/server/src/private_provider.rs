@@ -172,8 +172,8 @@ mod tests {
 
     const MAIL: &str = "kim.quinn@example.org";
 
-    fn native(value: Value) -> Option<Native> {
-        Some(Native { origin: "lab".to_owned(), value })
+    fn native(value: Value) -> Native {
+        Native { origin: "lab".to_owned(), value }
     }
 
     fn call(name: &str, native: Option<Native>) -> Item {
@@ -204,13 +204,13 @@ mod tests {
                 Item::User { parts: vec![Part::text(word)] },
                 Item::Reasoning {
                     text: word.to_owned(),
-                    native: native(json!({ "summary": word, "signature": "c2ln" })),
+                    native: Some(native(json!({ "summary": word, "signature": "c2ln" }))),
                 },
                 Item::Reasoning {
                     text: String::new(),
-                    native: native(json!({ "text": "plain", "signature": "c2ln" })),
+                    native: Some(native(json!({ "text": "plain", "signature": "c2ln" }))),
                 },
-                call("send", native(json!({ "extra": word }))),
+                call("send", Some(native(json!({ "extra": word })))),
                 call(&format!("ask {word}"), None),
             ],
             tools: vec![tool("send".to_owned()), tool(format!("ask {word}"))],

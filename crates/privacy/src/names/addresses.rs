@@ -46,12 +46,14 @@ pub(super) fn find(words: &[Word]) -> Vec<Address> {
     found
 }
 
+/// What is a core by itself, in the order in which it is tried: the number of words at the beginning.
+const SURE: [fn(&[Word]) -> usize; 8] =
+    [military, post_box, numbered_unit, city_and_code, uk_postcode, numbered_street, street_before_number, corner];
+
 /// A core that begins at a place.
 fn core(words: &[Word], at: usize) -> Option<Address> {
     let rest = &words[at..];
     let confirmed = |count: usize, is_confirmed| Address { words: at..at + count, is_confirmed };
-    const SURE: [fn(&[Word]) -> usize; 8] =
-        [military, post_box, numbered_unit, city_and_code, uk_postcode, numbered_street, street_before_number, corner];
     if let Some(count) = SURE.iter().map(|length| length(rest)).find(|count| *count > 0) {
         return Some(confirmed(count, true));
     }

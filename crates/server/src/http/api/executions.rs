@@ -182,7 +182,9 @@ async fn list(State(app): State<App>, reader: Reader, Asked(page): Asked<Page>) 
     let page = page.map_err(|error| ApiError::internal("list executions", error))?;
     let mut page: Vec<Past> = page.into_iter().map(Past::from).collect();
     let mut texts = Vec::new();
-    page.iter_mut().for_each(|past| past.add_texts(&mut texts));
+    for past in &mut page {
+        past.add_texts(&mut texts);
+    }
     reader.protect(&app, &mut texts).await?;
     Ok(Json(page))
 }

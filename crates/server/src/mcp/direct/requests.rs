@@ -187,7 +187,7 @@ impl Frontend {
         arguments: Value,
         context: &CallContext,
     ) -> DirectRequest {
-        let arguments = arguments.as_object().cloned().unwrap_or_default();
+        let arguments = if let Value::Object(arguments) = arguments { arguments } else { Map::new() };
         let (server, cancel) = (server.clone(), context.cancel.clone());
         DirectRequest {
             user: self.user(),
