@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub struct PolicyRule {
     /// Name of the rule, which errors and the audit log mention.
     pub name: String,
-    /// What the rule is about: `call` (the default) or `execution`.
+    /// Subject of the rule: `call` (the default) or `execution`.
     #[schemars(with = "Option<OnText>")]
     pub on: Option<String>,
     /// Pattern of the tools that the rule applies to, as in `policy.tools`. All tools if it is not set.
@@ -23,7 +23,7 @@ pub struct PolicyRule {
     pub message: Option<String>,
 }
 
-/// What a condition is about.
+/// Subject of a condition.
 #[derive(JsonSchema)]
 #[schemars(rename = "On", rename_all = "lowercase")]
 #[expect(dead_code, reason = "only its schema is used")]
@@ -53,7 +53,7 @@ pub struct PolicyLimit {
     pub name: String,
     /// Pattern of the tools whose calls count, as in `policy.tools`. All tools if it is not set.
     pub tools: Option<String>,
-    /// What is counted separately: `user`, `server`, `tool`, or several of them. All calls count together if it is empty.
+    /// Things that are counted separately: `user`, `server`, `tool`, or several of them. All calls count together if it is empty.
     #[schemars(with = "Vec<PerText>")]
     pub per: Vec<String>,
     /// Period in which calls count, such as `30s`, `1h` or `7days`.
@@ -69,7 +69,7 @@ pub struct PolicyLimit {
     pub max: Option<u64>,
 }
 
-/// What is counted separately.
+/// Things that are counted separately.
 #[derive(JsonSchema)]
 #[schemars(rename = "Per", rename_all = "lowercase")]
 #[expect(dead_code, reason = "only its schema is used")]

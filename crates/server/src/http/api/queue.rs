@@ -51,7 +51,7 @@ struct QueuedView {
     files: Vec<QueuedFileView>,
     /// Full name of the model
     model: String,
-    /// How code of the run treats changes: `run` or `plan`
+    /// Treatment of changes by code of the run: `run` or `plan`
     #[schema(value_type = String, pattern = "^(run|plan)$")]
     mode: Mode,
     /// When the message was added
@@ -131,7 +131,7 @@ struct WantedMessage {
     /// Full name of the model; defaults to the model that the server uses without a name
     #[serde(default)]
     model: Option<String>,
-    /// How code of the run treats changes: they are made (`run`, the default), or collected in a plan (`plan`)
+    /// Treatment of changes by code of the run: they are made (`run`, the default), or collected in a plan (`plan`)
     #[serde(default)]
     #[schema(value_type = String, pattern = "^(run|plan)$")]
     mode: Mode,
