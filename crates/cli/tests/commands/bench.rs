@@ -84,11 +84,13 @@ fn without_a_sandbox_the_error_says_so(who: As) {
     assert!(output.status.code() == Some(125) && words.contains("/nonexistent"), "as {who:?}: {output:?}");
 }
 
-const CALLS_WITHOUT_SERVERS: [&str; 8] = [
+const CALLS_WITHOUT_SERVERS: [&str; 10] = [
     "host",
     "in_process",
     "in_process_32",
     "in_process_typescript",
+    "decision_200",
+    "decision_cedar_200",
     "print_customers",
     "print_model_customers",
     "print_log",
@@ -162,7 +164,7 @@ fn names(report: &Value) -> Vec<&str> {
 fn tool_calls_are_measured_in_every_way() {
     let coracle = Coracle::new(As::current());
     let report = calls_of_tools(&coracle, &servers());
-    let expected = [&CALLS_WITHOUT_SERVERS[..4], &CALLS_OF_SERVERS, &CALLS_WITHOUT_SERVERS[4..]].concat();
+    let expected = [&CALLS_WITHOUT_SERVERS[..6], &CALLS_OF_SERVERS, &CALLS_WITHOUT_SERVERS[6..]].concat();
     assert_eq!(names(&report), expected, "{report:#}");
     for figure in ["strict_customers", "strict_log", "print_model_customers", "print_model_log"] {
         assert!(report["figures"]["private_of_off"][figure].as_f64().unwrap() > 0.1, "{report:#}");

@@ -138,7 +138,7 @@ fn a_named_file_is_read_and_a_missing_one_reported() {
     let imported = scan_file(Client::Cursor, &root.path().join("home/.cursor/mcp.json"), &options);
     assert_eq!(
         imported.found.iter().map(|found| found.name.as_str()).collect::<Vec<_>>(),
-        ["filesystem", "off", "remote"]
+        ["filesystem", "remote", "off"]
     );
     let missing = scan_file(Client::Cursor, &root.path().join("none.json"), &options);
     assert_eq!(missing.unreadable.len(), 1);

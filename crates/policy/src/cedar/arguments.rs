@@ -177,11 +177,16 @@ mod tests {
         let arguments =
             json!({"a": {"b": 1, "n": null}, "a.b": "x", "l": ["p", "q"], "m": ["p", 1], "s\\": true, "e": []});
         flat.object("", arguments.as_object().unwrap()).unwrap();
-        let names = |tags: &super::Tags| tags.iter().map(|(path, _)| path.clone()).collect::<Vec<_>>();
+        let names = |tags: &super::Tags| {
+            let mut names: Vec<_> = tags.iter().map(|(path, _)| path.clone()).collect();
+            names.sort();
+            names
+        };
         assert_eq!(names(&flat.long), ["a.b", "m.1"]);
         assert_eq!(names(&flat.text), [r"a\.b", "l.0", "l.1", "m.0"]);
         assert_eq!(names(&flat.set), ["e", "l"]);
         assert_eq!(names(&flat.truth), [r"s\\"]);
+        flat.paths.sort();
         assert_eq!(flat.paths, ["a", "a.b", r"a\.b", "e", "l", "l.0", "l.1", "m", "m.0", "m.1", r"s\\"]);
     }
 

@@ -265,7 +265,8 @@ mod tests {
                 assert!(some.base64.iter().chain(&some.hexadecimal).all(is_part), "{text}: {some:?} {all:?}");
                 let is_hex = encoded.bytes().all(|byte| byte.is_ascii_hexdigit());
                 let runs = if is_hex { &some.hexadecimal } else { &some.base64 };
-                let place = text.len() - " and more".len() - 2;
+                // The last digit: padding stands for nothing.
+                let place = text.trim_end_matches(" and more").trim_end_matches('=').len() - 1;
                 assert!(runs.iter().any(|run| run.contains(&place)), "{text}: {some:?}");
             }
         }

@@ -174,7 +174,8 @@ async fn keep(store: &SqliteStore, number: u64) -> Result<(), StoreError> {
         session: None,
         started_at: SystemTime::now(),
         language: Language::Python,
-        code: "x".repeat(8_000),
+        // Far more than the pages of the schema.
+        code: "x".repeat(40_000),
         outcome: json!({}),
         state: TaskState::Done,
     };
