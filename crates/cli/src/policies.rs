@@ -5,9 +5,11 @@ mod in_force;
 mod text;
 
 use crate::status::Mistake;
-use coracle_config::{Loaded, PolicyLimit, PolicyRule};
+use anyhow::Context as _;
+use coracle_config::{Approvers, Loaded, PolicyLimit, PolicyRule};
 use coracle_policy::{
-    CedarPolicies, CheckSpec, Checks, Groups, LimitSpec, Limits, Per, Placed, Policy, PolicyError, PolicyProblem,
+    ApproverLine, ApproverRule, ApproverRules, CedarPolicies, CheckSpec, Checks, Groups, LimitSpec, Limits, Per,
+    Placed, Policy, PolicyError, PolicyProblem, Rule, Rules,
 };
 pub(crate) use follow::follow;
 pub(crate) use in_force::{Held, PolicyInForce};
@@ -18,9 +20,31 @@ pub(crate) fn policy(loaded: &Loaded) -> anyhow::Result<Policy> {
     policy_of(loaded, &PolicyText::of(loaded)?)
 }
 
+/// Policy rules of the settings.
+fn rules(loaded: &Loaded) -> anyhow::Result<Rules> {
+    let rules = loaded.settings.policy.tools.iter().map(|(pattern, decision)| {
+        let origin = loaded.origins.get(&format!("policy.tools.{pattern}")).cloned().unwrap_or_default();
+        Rule { pattern: pattern.clone(), decision: *decision, origin: origin.to_string() }
+    });
+    Ok(Rules::new(rules.collect()).context("policy.tools")?.with_approvers(approvers(loaded)?))
+}
+
+/// Groups that have to approve calls.
+fn approvers(loaded: &Loaded) -> anyhow::Result<ApproverRules> {
+    let policy = &loaded.settings.policy;
+    let groups = Groups::new(&policy.groups).context("policy.groups")?;
+    let lines = policy.approvers.iter().map(|(pattern, Approvers { groups, count })| {
+        let origin = loaded.origins.get(&format!("policy.approvers.{pattern}")).cloned().unwrap_or_default();
+        let rule = ApproverRule { groups: groups.clone(), count: *count };
+        ApproverLine { pattern: pattern.clone(), rule, origin: origin.to_string() }
+    });
+    ApproverRules::new(lines.collect(), groups)
+        .map_err(|error| Mistake::new(format!("policy.approvers: {error}"), error.hint()).into())
+}
+
 /// The policy of settings whose files were read before.
 fn policy_of(loaded: &Loaded, text: &PolicyText) -> anyhow::Result<Policy> {
-    let rules = crate::wiring::rules(loaded)?;
+    let rules = rules(loaded)?;
     let settings = &loaded.settings.policy;
     let mut problems = Vec::new();
     let groups = Groups::new(&settings.groups).unwrap_or_else(|error| {

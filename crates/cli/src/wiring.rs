@@ -11,12 +11,12 @@ use crate::variables;
 use anyhow::{Context, bail};
 use coracle_agent::{EmbedderSettings, RemoteEmbedder};
 use coracle_audit::AuditLog;
-use coracle_config::{Approvers, Loaded, McpServer, SandboxType, ServerFault, ServerProblem, Settings, is_foreign};
+use coracle_config::{Loaded, McpServer, SandboxType, ServerFault, ServerProblem, Settings, is_foreign};
 use coracle_engine::{
     CallCaps, EmbedderConfig, Engine, EngineConfig, Guardrails, Library, Origin, PlanSettings, Privacy, PrivacyModes,
     SkillSource, ToolEffect, Toolbox, ToolboxConfig,
 };
-use coracle_policy::{ApproverLine, ApproverRule, ApproverRules, Groups, Rule, Rules, Spellings};
+use coracle_policy::{Rule, Rules, Spellings};
 use coracle_privacy::{CustomPattern, Detector, DetectorSettings, Kind, Matcher, Vaults};
 use coracle_sandbox::{ForkedLauncher, NativeBackend, NativeConfig, Packages};
 use coracle_store::{Home, Kept, KeyError, SqliteStore, Store, StoreError};
@@ -270,28 +270,6 @@ pub(crate) fn toolbox(
     };
     toolbox.approvals().replace_flows(flows);
     Ok(toolbox)
-}
-
-/// Policy rules of the settings.
-pub(crate) fn rules(loaded: &Loaded) -> anyhow::Result<Rules> {
-    let rules = loaded.settings.policy.tools.iter().map(|(pattern, decision)| {
-        let origin = loaded.origins.get(&format!("policy.tools.{pattern}")).cloned().unwrap_or_default();
-        Rule { pattern: pattern.clone(), decision: *decision, origin: origin.to_string() }
-    });
-    Ok(Rules::new(rules.collect()).context("policy.tools")?.with_approvers(approvers(loaded)?))
-}
-
-/// Groups that have to approve calls.
-fn approvers(loaded: &Loaded) -> anyhow::Result<ApproverRules> {
-    let policy = &loaded.settings.policy;
-    let groups = Groups::new(&policy.groups).context("policy.groups")?;
-    let lines = policy.approvers.iter().map(|(pattern, Approvers { groups, count })| {
-        let origin = loaded.origins.get(&format!("policy.approvers.{pattern}")).cloned().unwrap_or_default();
-        let rule = ApproverRule { groups: groups.clone(), count: *count };
-        ApproverLine { pattern: pattern.clone(), rule, origin: origin.to_string() }
-    });
-    ApproverRules::new(lines.collect(), groups)
-        .map_err(|error| Mistake::new(format!("policy.approvers: {error}"), error.hint()).into())
 }
 
 /// Messages about rules for servers that are not configured. Disabled servers count as configured.

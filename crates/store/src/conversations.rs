@@ -84,4 +84,3 @@ pub trait Conversations: Send + Sync + fmt::Debug {
     /// The conversations of all users that have a queue.
     async fn queues(&self) -> Result<Vec<(UserId, ConversationId)>, StoreError>;
 }
-

@@ -80,12 +80,12 @@ fn another_provider_gets_no_native_fields() {
 fn longer_conversations_begin_with_the_same_bytes() {
     let items = conversation();
     let texts: Vec<_> = (0..=items.len())
-        .map(|length| body(&request(items[..length].to_vec()), ORIGIN, Dialect::Compatible).to_string())
+        .map(|length| body(&request(items[..length].to_vec()), ORIGIN, Dialect::Compatible)["messages"].to_string())
         .collect();
     // Only where a model is asked: after a message of the user, and after the last result.
     for (short, long) in [(1, 7), (7, 8), (8, 9), (1, 9), (9, 9)] {
-        let end = texts[short].rfind("],\"model\"").unwrap();
-        assert_eq!(texts[short][..end], texts[long][..end]);
+        let begin = texts[short].strip_suffix(']').unwrap();
+        assert!(begin.len() > 100 && texts[long].starts_with(begin), "{begin}");
     }
 }
 

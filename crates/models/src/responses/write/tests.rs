@@ -97,11 +97,11 @@ fn reasoning_that_refers_to_stored_content_is_left_out() {
 fn longer_conversations_begin_with_the_same_bytes() {
     let items = conversation();
     let texts: Vec<_> =
-        (0..=items.len()).map(|length| body(&request(items[..length].to_vec()), ORIGIN).to_string()).collect();
+        (0..=items.len()).map(|length| body(&request(items[..length].to_vec()), ORIGIN)["input"].to_string()).collect();
     let last = &texts[items.len()];
     for text in &texts[1..] {
-        let end = text.rfind("],\"model\"").unwrap();
-        assert_eq!(text[..end], last[..end]);
+        let begin = text.strip_suffix(']').unwrap();
+        assert!(begin.len() > 10 && last.starts_with(begin), "{begin}");
     }
 }
 
