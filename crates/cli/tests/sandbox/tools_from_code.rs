@@ -213,11 +213,11 @@ async fn tool_is_an_ordinary_command() {
         ("tool demo text", "two\nlines\n"),
         (
             "tool demo echo --owner 5 --labels a --labels b --limit 3",
-            "{\"arguments\":{\"labels\":[\"a\",\"b\"],\"limit\":3,\"owner\":\"5\"},\"server\":\"demo\"}\n",
+            "{\"server\":\"demo\",\"arguments\":{\"owner\":\"5\",\"labels\":[\"a\",\"b\"],\"limit\":3}}\n",
         ),
         (
             "echo '{\"owner\": \"in\"}' | tool demo echo - --limit=1",
-            "{\"arguments\":{\"limit\":1,\"owner\":\"in\"},\"server\":\"demo\"}\n",
+            "{\"server\":\"demo\",\"arguments\":{\"owner\":\"in\",\"limit\":1}}\n",
         ),
         ("tool demo fail 2>&1; echo $?", "tool: demo.fail: it said no (upstream)\n1\n"),
         ("tool demo busy 2>&1; echo $?", "tool: demo.busy: it said no (upstream)\n75\n"),
