@@ -27,6 +27,7 @@ struct Row {
 
 const BELOW_ENGINE: &[&str] = &[
     "coracle-audit",
+    "coracle-egress",
     "coracle-sandbox",
     "coracle-upstream",
     "coracle-catalog",

@@ -214,7 +214,7 @@ async fn execute(
     let purpose = if arguments.own_servers { Purpose::CommandAlone } else { Purpose::Command };
     let toolbox = toolbox_if_any(&loaded, &store, Map::new(), purpose)?;
     let audit = Audit::new(&loaded, is_kept.then_some(&store))?;
-    let engine = engine(settings, audit.log(), native_for_one(&sandboxes, launcher)?, store, toolbox.clone())?;
+    let engine = engine(&loaded, audit.log(), native_for_one(&sandboxes, launcher)?, store, toolbox.clone())?;
     if !is_kept {
         let open = || -> Pin<Box<dyn Future<Output = _> + Send>> { Box::pin(lasting_store()) };
         engine.keep_artifacts_in(Lasting::new(Box::new(open)));

@@ -3,6 +3,7 @@
 use crate::status::Mistake;
 use coracle_catalog::server_names;
 use coracle_config::{Loaded, Trifecta};
+use coracle_engine::NETWORK_SERVER;
 use coracle_policy::{FlowLine, Flows, KnownServers, Labels, Naming, ServerLabels, Spellings};
 use coracle_privacy::{Kind, token_label};
 use coracle_types::{Decision, ServerName};
@@ -23,12 +24,14 @@ pub(crate) fn labels_of(loaded: &Loaded, name: &str) -> Labels {
 pub(crate) fn labels(loaded: &Loaded) -> ServerLabels {
     let used = loaded.settings.mcp_servers.iter().filter(|(_, entry)| !entry.disabled);
     let labels = used.filter_map(|(name, _)| Some((ServerName::new(name.as_str()).ok()?, labels_of(loaded, name))));
-    ServerLabels::new(labels.collect(), loaded.settings.policy.guess_labels)
+    let network = ServerName::new(NETWORK_SERVER).ok().zip(crate::network::labels(&loaded.settings));
+    ServerLabels::new(labels.chain(network).collect(), loaded.settings.policy.guess_labels)
 }
 
 /// The spellings of the names of all servers, also of those that are switched off, by name on the wire.
 pub(crate) fn spellings(loaded: &Loaded) -> HashMap<String, Arc<Spellings>> {
-    let names = server_names(loaded.settings.mcp_servers.keys().map(String::as_str));
+    let network = crate::network::is_on(&loaded.settings).then_some(NETWORK_SERVER);
+    let names = server_names(loaded.settings.mcp_servers.keys().map(String::as_str).chain(network));
     let names = names.iter().map(|name| Naming { wire: name.wire, plain: &name.plain, identifier: &name.identifier });
     Spellings::of_all(names)
 }

@@ -123,7 +123,7 @@ impl Serving {
         };
         let audit = Audit::new(loaded, Some(&store))?;
         audit.begin(program, loaded).await;
-        let engine = engine(settings, audit.log(), backend, Arc::clone(&store), toolbox.clone())?;
+        let engine = engine(loaded, audit.log(), backend, Arc::clone(&store), toolbox.clone())?;
         let options = FrontendOptions {
             profile,
             tools: arguments.tools.clone().or_else(|| settings.server.tools.clone()),

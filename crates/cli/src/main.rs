@@ -41,6 +41,7 @@ mod log;
 mod mcp;
 mod mcp_demo;
 mod models;
+mod network;
 mod oauth_tokens;
 mod output;
 mod pii;

@@ -97,7 +97,7 @@ pub(crate) fn run(arguments: &PlansArguments, config: Option<&Path>) -> anyhow::
         let store = store().await?;
         let toolbox = toolbox_if_any(&loaded, &store, Map::new(), Purpose::Command)?;
         let audit = Audit::new(&loaded, Some(&store))?;
-        let engine = engine(settings, audit.log(), native(&sandboxes)?, store, toolbox.clone())?;
+        let engine = engine(&loaded, audit.log(), native(&sandboxes)?, store, toolbox.clone())?;
         let done = command(&engine, &arguments.command, &cancel).await;
         engine.shutdown().await;
         if let Some(toolbox) = toolbox {

@@ -289,7 +289,7 @@ fn replay(user: &UserId, one: &One, files: ReplayFiles, config: Option<&Path>) -
         };
         let toolbox = toolbox_if_any(&loaded, &store, Map::new(), Purpose::Command)?;
         let audit = Audit::new(&loaded, Some(&store))?;
-        let engine = engine(settings, audit.log(), native(&sandboxes)?, store, toolbox.clone())?;
+        let engine = engine(&loaded, audit.log(), native(&sandboxes)?, store, toolbox.clone())?;
         let replayed = engine.replay(user, &session, files, &settings.limits(), &cancel).await;
         engine.shutdown().await;
         if let Some(toolbox) = toolbox {

@@ -101,7 +101,7 @@ async fn opened(loaded: &Loaded) -> anyhow::Result<(Engine, Option<std::sync::Ar
     let store = store().await?;
     let toolbox = toolbox_if_any(loaded, &store, Map::new(), Purpose::Command)?;
     let audit = Audit::new(loaded, Some(&store))?;
-    Ok((engine(settings, audit.log(), native(&sandboxes)?, store, toolbox.clone())?, toolbox))
+    Ok((engine(loaded, audit.log(), native(&sandboxes)?, store, toolbox.clone())?, toolbox))
 }
 
 /// Converts an error, as a usage error if it is one.

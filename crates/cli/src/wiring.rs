@@ -159,9 +159,8 @@ pub(crate) fn check(loaded: &Loaded) -> anyhow::Result<()> {
     if execution.sandbox_type != SandboxType::Native {
         bail!("execution.sandbox_type: only `native` can be used in this version");
     }
-    if execution.allow_network_access {
-        bail!("execution.allow_network_access: sandboxes of this version have no network");
-    }
+    crate::network::network(loaded)?;
+    crate::network::announce(&loaded.settings);
     Ok(())
 }
 
@@ -341,9 +340,10 @@ pub(crate) fn unusable(loaded: &Loaded) -> Vec<(ServerName, String)> {
     loaded.server_problems.iter().filter_map(told).collect()
 }
 
-/// Whether there is a server, usable or not, a folder that describes tools, or a rule about executions.
+/// Whether there is a server, usable or not, a folder that describes tools, a rule about executions, or a network.
 pub(crate) fn has_tools(loaded: &Loaded) -> bool {
     loaded.settings.policy.rules.iter().any(|rule| rule.on.as_deref() == Some("execution"))
+        || crate::network::is_on(&loaded.settings)
         || !loaded.servers.is_empty()
         || !loaded.server_problems.is_empty()
         || registry(&loaded.settings).is_some()
@@ -430,6 +430,21 @@ pub(crate) fn guardrails(settings: &Settings) -> Guardrails {
 
 /// Creates an engine on a backend, with tools if there are any. What it does is recorded in the audit log.
 pub(crate) fn engine(
+    loaded: &Loaded,
+    audit: Arc<dyn AuditLog>,
+    backend: Arc<NativeBackend>,
+    store: Arc<dyn Store>,
+    toolbox: Option<Arc<Toolbox>>,
+) -> anyhow::Result<Engine> {
+    let engine = engine_without_network(&loaded.settings, audit, backend, store, toolbox)?;
+    Ok(match crate::network::network(loaded)? {
+        Some(network) => engine.with_network(network),
+        None => engine,
+    })
+}
+
+/// Creates an engine whose code has no network, whatever the settings say.
+pub(crate) fn engine_without_network(
     settings: &Settings,
     audit: Arc<dyn AuditLog>,
     backend: Arc<NativeBackend>,

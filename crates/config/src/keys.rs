@@ -6,6 +6,8 @@ use coracle_types::MAX_CALL_BYTES;
 pub(crate) const TOOLS: &str = "policy.tools";
 /// The list of rules about the flow of data.
 pub(crate) const FLOWS: &str = "policy.flows";
+/// The list of credentials for hosts.
+pub(crate) const CREDENTIALS: &str = "network.credentials";
 /// See [`TOOLS`].
 pub(crate) const APPROVERS: &str = "policy.approvers";
 /// See [`TOOLS`].
@@ -145,6 +147,11 @@ pub(crate) const KEYS: &[Key] = &[
     key("execution.limits.calls", Kind::Limit),
     also("execution.microsandbox.server_url", Kind::Text, &["MSB_SERVER_URL"]),
     also("execution.microsandbox.api_key", Kind::Secret, &["MSB_API_KEY"]),
+    key("network.allow", Kind::Texts),
+    key("network.users", Kind::TextLists),
+    key("network.private_addresses", Kind::Texts),
+    key("network.labels", Kind::Choices(LABELS)),
+    key(CREDENTIALS, Kind::Entries(NETWORK_CREDENTIAL_KEYS)),
     also("guardrails.enabled", Kind::Truth, &["GUARDRAILS_ENABLED"]),
     also("guardrails.strict_mode", Kind::Truth, &["GUARDRAILS_STRICT_MODE"]),
     also("guardrails.security_checks", Kind::Truth, &["GUARDRAILS_SECURITY_CHECKS"]),
@@ -324,6 +331,17 @@ pub(crate) const POLICY_LIMIT_KEYS: &[(&str, Kind)] = &[
     ("max", Kind::Whole(1, 10_000_000_000)),
 ];
 
+/// The keys of a credential for a host.
+pub(crate) const NETWORK_CREDENTIAL_KEYS: &[(&str, Kind)] = &[
+    ("host", Kind::Text),
+    ("port", Kind::Whole(1, 65_535)),
+    ("methods", Kind::Texts),
+    ("header", Kind::Text),
+    ("value", Kind::Secret),
+    ("user", Kind::Text),
+    ("shared", Kind::Truth),
+];
+
 const ON: &[(&str, &str)] = &[("call", "call"), ("execution", "execution")];
 
 const OTHERWISE: &[(&str, &str)] = &[("deny", "deny"), ("ask", "ask")];
@@ -379,7 +397,7 @@ pub(crate) const SERVER_DENIED_TOOLS: &[&str] = &["disabledTools", "excludeTools
 pub(crate) const SERVER_ONLY_TOOLS: &str = "includeTools";
 
 /// Sections whose settings protect something: errors in them are never ignored.
-const PROTECTING: [&str; 4] = ["guardrails", "plan", "policy", "privacy"];
+const PROTECTING: [&str; 5] = ["guardrails", "network", "plan", "policy", "privacy"];
 
 /// Whether a setting, or something that looks like one, protects something.
 pub(crate) fn protects(path: &str) -> bool {
@@ -463,6 +481,7 @@ mod tests {
         };
         of(schemars::schema_for!(crate::PolicyRule), POLICY_RULE_KEYS);
         of(schemars::schema_for!(crate::PolicyLimit), POLICY_LIMIT_KEYS);
+        of(schemars::schema_for!(crate::NetworkCredential), NETWORK_CREDENTIAL_KEYS);
     }
 
     #[test]

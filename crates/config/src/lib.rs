@@ -26,6 +26,7 @@ pub mod install;
 mod keys;
 mod load;
 mod mask;
+mod network;
 mod origin;
 mod problem;
 mod provider_names;
@@ -56,7 +57,7 @@ pub use server_sandbox::SERVER_COMMAND;
 pub use servers::{ServerFault, ServerProblem};
 pub use settings::{
     Agent, Api, Approvers, Artifacts, Audit, AuditSync, AzureOpenAi, Calls, CleanupMode, CodeFences, ConnectionType,
-    Embedder, Execution, ExecutionLimits, Guardrails, History, Log, McpServer, Microsandbox, Oidc, PlanMode, Policy,
+    Embedder, Execution, ExecutionLimits, Guardrails, History, Log, McpServer, Microsandbox, Network, NetworkCredential, Oidc, PlanMode, Policy,
     PolicyLimit, PolicyRule, Privacy, PrivacyKinds, Provider, SandboxType, Search, Server, ServerSandbox, Settings,
     Trifecta, Workspaces, WorkspacesCleanup,
 };

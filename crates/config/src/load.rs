@@ -14,7 +14,7 @@ use crate::servers::{self, ServerProblem};
 use crate::settings::setting;
 use crate::value::Base;
 use crate::yaml::Node;
-use crate::{Origin, Provider, Settings};
+use crate::{NetworkCredential, Origin, Provider, Settings, network};
 use coracle_types::{LIMITS, LimitError, ServerSpec};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -102,6 +102,8 @@ pub struct Loaded {
     pub server_problems: Vec<ServerProblem>,
     /// The usable model providers, with all variables expanded, by name. That of `agent.azure_openai` is `azure`.
     pub providers: BTreeMap<String, Provider>,
+    /// The credentials for hosts, with all variables expanded, in the order of `network.credentials`.
+    pub network_credentials: Vec<NetworkCredential>,
     /// Things that were probably not intended.
     pub warnings: Vec<Warning>,
     /// The workspace of the local user, if settings of an earlier tool define it.
@@ -167,6 +169,10 @@ pub fn load(options: &LoadOptions) -> Result<Loaded, ConfigError> {
             || dot_envs.iter().rev().find_map(|dot_env| dot_env.variables.get(name)).map(|(value, _)| value);
         options.env.get(name).or_else(from_file).map(String::as_str)
     };
+    let network_credentials = network::resolve_all(&settings, &origins, &variable, &mut problems);
+    if !problems.is_empty() {
+        return Err(ConfigError::Invalid(problems));
+    }
     let starter = Starter { program: options.program.as_deref(), home: options.home.as_deref() };
     let (servers, server_problems) =
         servers::resolve_all(&gathered.servers, &variable, &starter, &mut gathered.warnings);
@@ -174,7 +180,17 @@ pub fn load(options: &LoadOptions) -> Result<Loaded, ConfigError> {
         providers::resolve_all(&gathered.providers, &settings.agent, &origins, &variable, &mut gathered.warnings);
     let file = found.map(|(file, _)| file);
     let warnings = gathered.warnings;
-    Ok(Loaded { settings, origins, file, servers, server_problems, providers, warnings, workspace })
+    Ok(Loaded {
+        settings,
+        origins,
+        file,
+        servers,
+        server_problems,
+        providers,
+        network_credentials,
+        warnings,
+        workspace,
+    })
 }
 
 fn find_file(options: &LoadOptions, warnings: &mut Vec<Warning>) -> Result<Option<(SourceFile, String)>, ConfigError> {

@@ -103,6 +103,12 @@ impl Problem {
                 "a call and its answer are limited to one message each; request larger results in parts".to_owned(),
             ),
             Reason::ProviderName => Some("use letters, digits, `-`, `_` and `.`, and at most 64 of them".to_owned()),
+            Reason::Missing { name: "network.allow" } => {
+                Some("say which hosts code may reach, such as network.allow: [packages.example.com:443]".to_owned())
+            }
+            Reason::Missing { name: "user` or `shared" } => {
+                Some("name the user whose code uses it, or write `shared: true` for all users".to_owned())
+            }
             Reason::Missing { .. } => provider_names::name_in(&self.key).map(provider_names::hint_without_url),
             Reason::NotFollowed { instead } => Some(instead.clone()),
             Reason::Pattern => Some("write `server.tool`, `server.*`, `server.prefix_*` or `*`".to_owned()),

@@ -5,6 +5,7 @@ mod audit;
 mod data;
 mod execution;
 mod limits;
+mod network;
 mod policy;
 mod privacy;
 mod server;
@@ -16,6 +17,7 @@ pub use data::{Artifacts, CleanupMode, History, Workspaces, WorkspacesCleanup};
 pub use execution::{Execution, Microsandbox, SandboxType};
 pub use limits::ExecutionLimits;
 pub(crate) use limits::setting;
+pub use network::{Network, NetworkCredential};
 pub use policy::{PolicyLimit, PolicyRule};
 pub use privacy::{Privacy, PrivacyKinds};
 pub use server::{ConnectionType, McpServer, ServerSandbox};
@@ -33,6 +35,8 @@ use std::path::PathBuf;
 pub struct Settings {
     /// Code execution: sandbox, interpreter, folders and limits.
     pub execution: Execution,
+    /// Network access of code, through a proxy. Without `allow`, code has no network.
+    pub network: Network,
     /// Upper bounds that no request can exceed, and checks of code before it runs.
     pub guardrails: Guardrails,
     /// Rules that allow or deny tool calls, or require confirmation.

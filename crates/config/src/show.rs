@@ -38,6 +38,7 @@ impl Loaded {
             let value = match (key.kind, value) {
                 (Kind::Secret, Value::String(_)) => json!(MASK),
                 (Kind::Text, Value::String(text)) if text.contains("://") => json!(masked_address(text)),
+                (Kind::Entries(fields), value) => without_secrets(fields, value.clone()),
                 (_, value) => value.clone(),
             };
             row(key.path.to_owned(), &value, self.origins.get(key.path));
@@ -118,6 +119,18 @@ fn render_provider(provider: &Provider) -> Map<String, Value> {
         fields.insert("api_key".to_owned(), json!(shown));
     }
     fields
+}
+
+/// Hides the credentials in a list of maps, except references to variables.
+fn without_secrets(fields: &[(&str, Kind)], mut list: Value) -> Value {
+    for entry in list.as_array_mut().into_iter().flatten() {
+        for (field, _) in fields.iter().filter(|(_, kind)| *kind == Kind::Secret) {
+            if let Some(Value::String(text)) = entry.get_mut(*field) {
+                *text = masked(Some("secret"), text);
+            }
+        }
+    }
+    list
 }
 
 /// Hides all values of a map except references to variables.

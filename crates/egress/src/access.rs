@@ -30,7 +30,7 @@ pub struct Grant {
 pub(crate) struct Access {
     pub(crate) proxy: Proxy,
     pub(crate) grant: Grant,
-    pub(crate) authority: Authority,
+    pub(crate) authority: Arc<Authority>,
     pub(crate) decide: Arc<dyn Decide>,
     pub(crate) cancel: CancellationToken,
     pub(crate) share: Share,

@@ -32,8 +32,8 @@ impl fmt::Debug for Gate {
 }
 
 impl Gate {
-    /// Opens a gate for a sandbox. Its connections count against `share`, that of the sandbox's user. When `cancel` is
-    /// cancelled, all connections end.
+    /// Opens a gate for a sandbox, with an authority of its own. Its connections count against `share`, that of the
+    /// sandbox's user. When `cancel` is cancelled, all connections end.
     pub fn new(
         proxy: &Proxy,
         share: &Share,
@@ -41,17 +41,29 @@ impl Gate {
         decide: Arc<dyn Decide>,
         cancel: CancellationToken,
     ) -> Result<Self, AuthorityError> {
-        Ok(Self(Arc::new(Access {
+        Ok(Self::with_authority(proxy, share, grant, Arc::new(Authority::generate()?), decide, cancel))
+    }
+
+    /// Opens a gate for a sandbox that has had others, whose certificates its code trusts.
+    pub fn with_authority(
+        proxy: &Proxy,
+        share: &Share,
+        grant: Grant,
+        authority: Arc<Authority>,
+        decide: Arc<dyn Decide>,
+        cancel: CancellationToken,
+    ) -> Self {
+        Self(Arc::new(Access {
             places: Arc::new(Semaphore::new(proxy.limits.connections_per_sandbox)),
             proxy: proxy.clone(),
             grant,
-            authority: Authority::generate()?,
+            authority,
             decide,
             cancel,
             share: share.clone(),
             needed: Notify::new(),
             attempts: AtomicU64::new(0),
-        })))
+        }))
     }
 
     /// The certificate that code in the sandbox must trust, if HTTPS requests to some hosts are read. It is the only one

@@ -6,6 +6,7 @@
 mod access;
 mod asking;
 mod flows;
+mod network;
 mod personal;
 pub(crate) mod planning;
 mod requests;
@@ -34,6 +35,7 @@ use coracle_store::Place;
 use coracle_types::{Event, ExecutionId, MAX_CALL_BYTES, ServerName, SessionId, Tool, ToolHints, UserId};
 use coracle_upstream::{CallContext, ServerState, ServerStatus, UpstreamError};
 use flows::Holds;
+pub(crate) use network::NetworkCalls;
 use planning::Foreseen;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeSet, HashSet};

@@ -69,10 +69,14 @@ const NO_PIP: &str =
 const NO_MODULE: &str =
     "on the host, `coracle env list` shows the installed packages, and `coracle env add NAME` installs one";
 
+const ONLY_PROXY: &str = "the network of this sandbox is the proxy in $http_proxy and $https_proxy: use it, name hosts instead of \
+                          addresses, and see the warnings for what was refused";
+
 /// The hint for the last message about something that sandboxes do not have.
-pub(crate) fn hint(stderr: &str) -> Option<&'static str> {
+pub(crate) fn hint(stderr: &str, has_network: bool) -> Option<&'static str> {
     let said = HINTS.iter().filter_map(|(words, hint)| Some((stderr.rfind(words)?, *hint)));
-    said.max_by_key(|(at, _)| *at).map(|(_, hint)| hint)
+    let hint = said.max_by_key(|(at, _)| *at).map(|(_, hint)| hint);
+    if has_network && hint == Some(NO_NETWORK) { Some(ONLY_PROXY) } else { hint }
 }
 
 /// Whether a shell is still waiting for room to start a process.
@@ -82,12 +86,15 @@ pub(crate) fn waits_to_fork(stderr: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{NO_NETWORK, NO_PIP, hint, limit, waits_to_fork};
+    use super::{NO_NETWORK, NO_PIP, ONLY_PROXY, hint, limit, waits_to_fork};
     use coracle_types::ErrorCode;
 
     #[test]
     fn what_is_missing_has_a_hint() {
-        assert_eq!(hint("curl: (6) Could not resolve host: example.com\n"), Some(NO_NETWORK));
+        let hint = |stderr: &str| hint(stderr, false);
+        let curl = "curl: (6) Could not resolve host: example.com\n";
+        assert_eq!(hint(curl), Some(NO_NETWORK));
+        assert_eq!(super::hint(curl, true), Some(ONLY_PROXY));
         assert_eq!(hint("bash: line 1: pip: command not found\n"), Some(NO_PIP));
         let pip = "WARNING: Temporary failure in name resolution\nERROR: No matching distribution found for x\n";
         assert_eq!(hint(pip), Some(NO_PIP));

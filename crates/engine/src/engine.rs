@@ -8,6 +8,7 @@ use crate::execution::{Executor, Parts};
 use crate::files::{FileError, WorkspaceFiles};
 use crate::history::History;
 use crate::housekeeping::Housekeeping;
+use crate::network::{CurrentNetwork, Network};
 use crate::plan_runs::{PlanApproval, PlanError, PlanRunner, make};
 use crate::plans::PlanSettings;
 use crate::privacy::{CurrentPrivacy, PiiCalls, Privacy};
@@ -80,6 +81,7 @@ impl Engine {
             sandboxes: Sandboxes::new(backend, Arc::clone(&shelves)),
             tools: Tools::new(toolbox, privacy.clone()),
             privacy,
+            network: CurrentNetwork::default(),
             store,
             workspaces,
         }));
@@ -424,6 +426,14 @@ impl Engine {
     #[must_use]
     pub fn with_audit(self, log: Arc<dyn AuditLog>) -> Self {
         self.parts().tools.audit().set(log);
+        self
+    }
+
+    /// Gives code the network. Requests are decided about like calls of tools, so an engine without a toolbox has none.
+    /// Only the first call has an effect.
+    #[must_use]
+    pub fn with_network(self, network: Arc<Network>) -> Self {
+        self.parts().network.set(network);
         self
     }
 

@@ -4,6 +4,7 @@
 //! the handler for calls of the code.
 
 mod facts;
+mod network;
 mod refusals;
 
 pub(crate) use facts::{Facts, nothing_ran};
@@ -15,17 +16,17 @@ use crate::audit::RunKind;
 use crate::call_file::{CallFile, ResumeError};
 use crate::capture::{Capture, Output};
 use crate::guards::Guards;
-use crate::host_calls::HostCalls;
 use crate::journal::{self, Shown, Tape, not_logged};
 use crate::listener::Listener;
+use crate::network::CurrentNetwork;
 use crate::privacy::{CurrentPrivacy, ForModel, unprotected};
 use crate::records::Records;
 use crate::request::{CallLogging, Request};
-use crate::run::{Context, Ran, run};
+use crate::run::{CallCount, Context, Ran, run};
 use crate::sandboxes::Sandboxes;
 use crate::sessions::{Checkpoints, Live, Sessions};
 use crate::sources::{SourceTracker, TrackedWorkspace, workspace_place};
-use crate::tools::{CallsOf, Tools};
+use crate::tools::{Answering, CallsOf, Tools};
 use crate::under_way::{Open, UnderWay, stopped};
 use crate::verdict::Ending;
 use crate::workspace::Workspaces;
@@ -56,6 +57,7 @@ pub(crate) struct Parts {
     pub(crate) sandboxes: Sandboxes,
     pub(crate) tools: Tools,
     pub(crate) privacy: CurrentPrivacy,
+    pub(crate) network: CurrentNetwork,
 }
 
 /// Runs code.
@@ -347,7 +349,7 @@ impl Executor {
     }
 
     async fn run_fresh(&self, request: &Request, workspace: &Path, capture: &mut Capture, facts: &mut Facts) -> Ran {
-        let mut live = match self.parts.sandboxes.open(request, workspace, facts.servers(), &facts.clock).await {
+        let mut live = match self.open(request, workspace, facts).await {
             Ok(live) => live,
             Err(ran) => return ran,
         };
@@ -395,7 +397,7 @@ impl Executor {
         if current.is_none() {
             let used = self.parts.sessions.interpreters().mark_used(&request.user, &session.id);
             facts.restarted = used || session.tasks > 0;
-            current = match self.parts.sandboxes.open(request, workspace, facts.servers(), &facts.clock).await {
+            current = match self.open(request, workspace, facts).await {
                 Ok(live) => Some(live),
                 Err(ran) => return ran,
             };
@@ -426,8 +428,17 @@ impl Executor {
         }
         // The wall clock starts when the code does.
         facts.clock.start(Duration::from_millis(request.limits.wall_ms));
-        let context = Context { calls: self.calls(request, facts), clock: facts.clock.clone() };
+        let (Answering { calls, broker }, count) = (self.calls(request, facts), CallCount::default());
+        let connected = match self.connected(live, request, broker, &count) {
+            Ok(connected) => connected,
+            Err(failure) => return Ran::not_at_all(Ending::Refused(failure)),
+        };
+        let network = connected.as_ref().map(|connected| connected.passage.network.clone());
+        let context = Context { calls, clock: facts.clock.clone(), count, network };
         let ran = run(&mut live.sandbox, live.runs, request, capture, context).await;
+        if let Some(connected) = connected {
+            facts.warnings.extend(connected.end().await);
+        }
         if request.trial.is_some() {
             return ran;
         }
@@ -485,7 +496,7 @@ impl Executor {
         Some(format!("this execution is not in the list of executions yet: {why}"))
     }
 
-    fn calls(&self, request: &Request, facts: &Facts) -> Arc<dyn HostCalls> {
+    fn calls(&self, request: &Request, facts: &Facts) -> Answering {
         let task = facts.task.as_ref().map(|task| task.place.clone());
         let checkpoints = Checkpoints::new(Arc::clone(&self.parts.sessions), task, Arc::clone(&request.calls));
         let Facts { id, clock, ledger, tools, log, for_model, sources, .. } = facts;
@@ -493,10 +504,10 @@ impl Executor {
         let log = log.as_ref().map(Log::calls);
         let for_model = for_model.as_ref();
         let calls_of = CallsOf { execution: id, clock, ledger, log: log.as_ref(), for_model, sources };
-        let calls = self.parts.tools.answering(request, calls_of, tools.inventory.as_ref(), Arc::new(checkpoints));
+        let answering = self.parts.tools.answering(request, calls_of, tools.inventory.as_ref(), Arc::new(checkpoints));
         match &facts.tape {
-            Some(tape) => tape.around(calls),
-            None => calls,
+            Some(tape) => Answering { calls: tape.around(answering.calls), ..answering },
+            None => answering,
         }
     }
 }

@@ -9,6 +9,7 @@
 //! - `tools.rs` gives code the tools of a [`Toolbox`]: every call passes through `broker.rs` to [`Servers`], and through
 //!   `recording.rs` if they are logged: in a [`CallLog`] of the caller, or in a file (`call_file.rs`);
 //! - `plans.rs` collects what code would change, and `plan_runs.rs` does it when a person has approved;
+//! - `network.rs` gives code the network through a proxy: the broker decides about each request;
 //! - `workspace.rs` and `artifacts.rs` have the users' files and artifacts;
 //! - `skills.rs` saves, tries out and finds skills, `skill_store.rs` keeps them.
 //!
@@ -44,6 +45,7 @@ mod journal;
 mod json;
 mod ledger;
 mod listener;
+mod network;
 mod outbox;
 mod plan_runs;
 mod plans;
@@ -84,6 +86,7 @@ pub use history::{History, ShownTask};
 pub use host_calls::{HostCallError, HostCalls, NoCalls};
 pub use housekeeping::{Cleaned, Cleanup, CleanupMode, CleanupStep, Housekeeping, WorkspaceUse};
 pub use in_process::{Handler, InProcess};
+pub use network::{BoundCredential, NETWORK_SERVER, Network, NetworkConfig, NetworkError};
 pub use plan_runs::{PlanApproval, PlanError, hide_in_plan};
 pub use plans::{PlanSettings, PlanSettingsError, ToolEffect};
 pub use privacy::{Privacy, PrivacyModes, tokenize_message};

@@ -13,9 +13,10 @@ use crate::execution::{Executor, Facts, forbidden};
 use crate::host_calls::HostCalls;
 use crate::journal::{Tape, outcome, text_digest};
 use crate::request::Request;
-use crate::run::{Context, run};
+use crate::run::{CallCount, Context, run};
 use crate::sessions::Live;
 use crate::toolbox::Listing;
+use coracle_sandbox::Network;
 use coracle_store::{SessionRecord, StoreError, TaskRecord, TaskState};
 use coracle_types::{Limits, UserId};
 use player::{Player, Rules};
@@ -179,7 +180,7 @@ async fn replay_one(
     }
     let opened = match live.take() {
         Some(live) => Ok(live),
-        None => parts.sandboxes.open(request, workspace, facts.servers(), &facts.clock).await,
+        None => parts.sandboxes.open(request, workspace, facts.servers(), &facts.clock, Network::Off).await,
     };
     let ran = match opened {
         Err(ran) => ran,
@@ -187,7 +188,7 @@ async fn replay_one(
             current.runs += 1;
             facts.clock.start(std::time::Duration::from_millis(request.limits.wall_ms));
             let calls: Arc<dyn HostCalls> = Arc::<Player>::clone(player);
-            let context = Context { calls, clock: facts.clock.clone() };
+            let context = Context { calls, clock: facts.clock.clone(), count: CallCount::default(), network: None };
             let ran = run(&mut current.sandbox, current.runs, request, &mut capture, context).await;
             if ran.reusable {
                 *live = Some(current);

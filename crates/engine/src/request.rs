@@ -60,6 +60,8 @@ pub struct Request {
     pub interface: Interface,
     /// What the task may do with tools. The broker refuses other calls.
     pub access: Access,
+    /// Rules for the network that requests must satisfy in addition to those of the engine; all of these if it is `None`.
+    pub network: Option<Vec<String>>,
     /// Whether calls that change something are made, or collected as a plan.
     pub mode: Mode,
     /// Whether the execution is listed. Those that the server runs for itself are not.
@@ -93,6 +95,7 @@ impl Request {
             audience: Audience::default(),
             interface: Interface::default(),
             access: Access::Any,
+            network: None,
             mode: Mode::Run,
             is_listed: true,
             copied_from: None,

@@ -7,13 +7,14 @@ use crate::json;
 use crate::outbox::Outbox;
 use crate::request::Request;
 use crate::verdict::{Ending, Known};
-use coracle_protocol::{CallFailure, FrameError, FromGuest, Reply, ToGuest, read_frame, write_frame};
+use coracle_protocol::{CallFailure, FrameError, FromGuest, Reply, RunNetwork, ToGuest, read_frame, write_frame};
 use coracle_sandbox::{Cause, Sandbox, SandboxError};
 use coracle_types::{Limits, OutputStream};
 use serde_json::{Map, Value};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -67,6 +68,22 @@ pub(crate) struct Context {
     pub(crate) calls: Arc<dyn HostCalls>,
     /// Ends the run when the time is up.
     pub(crate) clock: Clock,
+    /// Counts its calls.
+    pub(crate) count: CallCount,
+    /// The network that the code may use, if any.
+    pub(crate) network: Option<RunNetwork>,
+}
+
+/// Number of calls and network requests of one execution. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CallCount(Arc<AtomicU64>);
+
+impl CallCount {
+    /// Counts one more, unless there are `most` already.
+    pub(crate) fn take(&self, most: u64) -> bool {
+        let more = |count: u64| (count < most).then_some(count + 1);
+        self.0.try_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    }
 }
 
 /// Runs the code. The sandbox is alive afterwards only if `reusable`; otherwise it has been killed.
@@ -77,19 +94,21 @@ pub(crate) async fn run(
     capture: &mut Capture,
     context: Context,
 ) -> Ran {
+    let has_network = context.network.is_some();
     let frame = ToGuest::Run {
         id,
         language: request.language.as_str().to_owned(),
         code: request.code.clone(),
         vars: request.vars.clone(),
         result_bytes: RESULT_BYTES,
-        network: None,
+        network: context.network,
     };
     sandbox.control.begin();
     let mut run = Run {
         id,
         limits: &request.limits,
         calls: context.calls,
+        count: context.count,
         made: 0,
         answers: JoinSet::new(),
         under_way: 0,
@@ -113,7 +132,7 @@ pub(crate) async fn run(
             Some(cause) => Ending::Passed(cause),
         },
         Ok(Ending::Done { exit_code, error: Some(error), .. }) => {
-            let known = Known { causes: sandbox.control.causes().await, stderr: capture.complaints() };
+            let known = Known { causes: sandbox.control.causes().await, stderr: capture.complaints(), has_network };
             Ending::Done { exit_code, error: Some(error), known }
         }
         Ok(Ending::Died(_)) => {
@@ -163,6 +182,8 @@ struct Run<'a> {
     id: u64,
     limits: &'a Limits,
     calls: Arc<dyn HostCalls>,
+    count: CallCount,
+    /// Number of calls that have arrived.
     made: u64,
     /// Calls that are being answered, each with the length of the call.
     answers: JoinSet<(usize, Reply)>,
@@ -306,7 +327,7 @@ impl Run<'_> {
             }
             FromGuest::Call { id, method, params } => {
                 self.made += 1;
-                if self.made > self.limits.calls {
+                if !self.count.take(self.limits.calls) {
                     return Err(Ending::TooManyCalls { most: self.limits.calls });
                 }
                 let calls = Arc::clone(&self.calls);

@@ -3,12 +3,13 @@
 use crate::artifacts::ArtifactFolder;
 use crate::clock::Clock;
 use crate::journal::Shown;
+use crate::network::Doorway;
 use crate::request::Request;
 use crate::run::Ran;
 use crate::sessions::Live;
 use crate::skill_store::Shelves;
 use crate::verdict::Ending;
-use coracle_sandbox::{Backend, Network, Spec};
+use coracle_sandbox::{Backend, Network, SandboxError, Spec};
 use coracle_types::{ErrorCode, Failure};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -43,6 +44,7 @@ impl Sandboxes {
         workspace: &Path,
         servers: Option<PathBuf>,
         clock: &Clock,
+        network: Network,
     ) -> Result<Live, Ran> {
         let place = match self.places.get() {
             None => None,
@@ -61,7 +63,7 @@ impl Sandboxes {
             servers,
             skills,
             limits: request.limits.clone(),
-            network: Network::Off,
+            network,
         };
         let opened = tokio::select! {
             biased;
@@ -69,11 +71,16 @@ impl Sandboxes {
             opened = self.backend.open(spec) => opened,
             () = clock.expired() => return Err(Ran::not_at_all(Ending::timed_out(request.limits.wall_ms))),
         };
-        let sandbox = opened.map_err(|error| Ran::not_at_all(Ending::NoSandbox(error)))?;
+        let mut sandbox = opened.map_err(|error| Ran::not_at_all(Ending::NoSandbox(error)))?;
         let artifacts = ArtifactFolder::new(sandbox.artifacts.clone());
+        let doorway = sandbox.connections.take().map(Doorway::new).transpose().map_err(|error| {
+            let reason = format!("its network cannot be set up: {error}");
+            Ran::not_at_all(Ending::NoSandbox(SandboxError::Unavailable(reason)))
+        })?;
         Ok(Live {
             sandbox,
             artifacts,
+            doorway,
             workspace: workspace.to_owned(),
             shown: Shown::default(),
             runs: 0,

@@ -56,6 +56,13 @@ pub(crate) struct CallsOf<'a> {
     pub(crate) sources: Option<&'a Arc<SourceTracker>>,
 }
 
+/// What answers the calls of one execution.
+pub(crate) struct Answering {
+    pub(crate) calls: Arc<dyn HostCalls>,
+    /// What decides about calls of tools, if there are any.
+    pub(crate) broker: Option<Arc<Broker>>,
+}
+
 impl Tools {
     pub(crate) fn new(toolbox: Option<Arc<Toolbox>>, privacy: CurrentPrivacy) -> Self {
         Self { toolbox, audit: Audit::default(), privacy }
@@ -112,7 +119,7 @@ impl Tools {
         calls_of: CallsOf<'_>,
         inventory: Option<&Arc<Inventory>>,
         others: Arc<dyn HostCalls>,
-    ) -> Arc<dyn HostCalls> {
+    ) -> Answering {
         let CallsOf { execution, clock, ledger, log, for_model, sources } = calls_of;
         let recording =
             log.map(|log| Arc::new(Recording::new(Arc::clone(log), ledger.clone(), request.cancel.clone())));
@@ -120,9 +127,9 @@ impl Tools {
             Some(recording) => recording.around(calls),
             None => calls,
         };
-        let Some(toolbox) = &self.toolbox else { return recorded(others) };
+        let Some(toolbox) = &self.toolbox else { return Answering { calls: recorded(others), broker: None } };
         if request.mode == Mode::Plan && request.planner.is_none() {
-            return Arc::new(NoCalls);
+            return Answering { calls: Arc::new(NoCalls), broker: None };
         }
         let caller = Caller {
             user: request.user.clone(),
@@ -145,7 +152,8 @@ impl Tools {
         };
         let broker = Broker::new(Arc::clone(toolbox), caller, clock.clone(), ledger.clone(), others);
         let broker = broker.knowing(inventory).recorded(recording.clone()).planned_by(request.planner.clone());
-        recorded(Arc::new(broker))
+        let broker = Arc::new(broker);
+        Answering { calls: recorded(Arc::<Broker>::clone(&broker)), broker: Some(broker) }
     }
 
     /// The sources of an execution that is about to run, with what its places have.

@@ -37,6 +37,8 @@ pub(crate) struct Known {
     pub(crate) causes: Vec<Cause>,
     /// The end of standard error.
     pub(crate) stderr: String,
+    /// Whether the code had a network.
+    pub(crate) has_network: bool,
 }
 
 /// The status of a program that was killed.
@@ -188,7 +190,7 @@ fn claimed(error: RunFailure, exit_code: i32, known: &Known, limits: &Limits) ->
         failure.hint = Some(more_memory(limits));
     }
     if failure.hint.is_none() && failure.error_code == ErrorCode::Exception && is_of_program(&failure) {
-        failure.hint = complaint::hint(&known.stderr).map(str::to_owned);
+        failure.hint = complaint::hint(&known.stderr, known.has_network).map(str::to_owned);
     }
     failure
 }

@@ -6,7 +6,7 @@ use super::machine::Machine;
 use super::report::{Check, Outcome, StartTimes, Tier, Verdict};
 use crate::audit::Audit;
 use crate::variables;
-use crate::wiring::{Sandboxes, engine, native};
+use crate::wiring::{Sandboxes, engine_without_network, native};
 use anyhow::Context;
 use coracle_bench::{cold_command, descendants, median, milliseconds, refilled, timed};
 use coracle_config::Settings;
@@ -98,7 +98,7 @@ async fn boot(machine: &Machine) -> anyhow::Result<Tier> {
     let folder =
         tempfile::Builder::new().prefix("coracle-doctor-").tempdir().context("cannot create a temporary workspace")?;
     let tried = Tried {
-        engine: engine(
+        engine: engine_without_network(
             &Settings::default(),
             Audit::off().log(),
             backend.clone(),

@@ -17,7 +17,18 @@ const MAX_MESSAGE: usize = 1_000;
 pub(super) async fn examine(config: Option<&Path>) -> Vec<Check> {
     let mut checks = rules_of_tools(config).await;
     checks.extend(flow_rules(config));
+    checks.extend(network(config));
     checks
+}
+
+/// The rules for the network of code.
+fn network(config: Option<&Path>) -> Option<Check> {
+    let loaded = load_for_servers(config, Vec::new()).ok()?;
+    let (outcome, detail) = match crate::network::network(&loaded) {
+        Ok(_) => (Outcome::Ok, crate::network::summary(&loaded.settings)?),
+        Err(error) => (Outcome::Weak, format!("{error:#}").replace("\nhint: ", "; ")),
+    };
+    Some(Check::new("network", outcome, plain(&detail, MAX_MESSAGE)))
 }
 
 /// The flow rules, and the labels that they depend on. Mistakes in the settings are reported with the other rules.

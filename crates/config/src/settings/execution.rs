@@ -22,7 +22,7 @@ pub struct Execution {
     pub skills_dir: Option<PathBuf>,
     /// Folder with modules, which code sees as `/tools`.
     pub tools_dir: Option<PathBuf>,
-    /// Allow code to use the network. Not supported in this version: no code runs if this is `true`.
+    /// Allow code to use the network. Without `network.allow`, code reaches every public host.
     pub allow_network_access: bool,
     /// Refuse to run code unless Landlock, a memory cgroup and a private `/proc` are available.
     pub require_full_isolation: bool,

@@ -2,6 +2,7 @@
 
 use crate::call_file::ResumeError;
 use crate::json;
+use crate::network::rules_of_request;
 use crate::request::{MAX_CODE_BYTES, MAX_VARS_BYTES, Request};
 use crate::verdict::invalid;
 use coracle_audit::AuditError;
@@ -22,6 +23,12 @@ pub(super) fn check(request: &Request) -> Result<u64, Failure> {
     }
     if request.code.contains('\0') {
         return Err(invalid("the code contains a NUL byte"));
+    }
+    if let Some(lines) = &request.network {
+        rules_of_request(lines).map_err(|error| Failure {
+            hint: Some(error.hint().to_owned()),
+            ..invalid(error.to_string())
+        })?;
     }
     let vars = json::length(&request.vars);
     if vars > MAX_VARS_BYTES {

@@ -211,7 +211,7 @@ impl Run<'_> {
         });
         let (log, for_model, sources) = (None, None, sources.as_ref());
         let calls_of = CallsOf { execution, clock: &clock, ledger: &ledger, log, for_model, sources };
-        tools.answering(&request, calls_of, None, Arc::new(NoCalls))
+        tools.answering(&request, calls_of, None, Arc::new(NoCalls)).calls
     }
 
     async fn go(&mut self, chosen: &BTreeSet<u64>, cancel: &CancellationToken) -> PlanState {

@@ -2,6 +2,7 @@
 
 use crate::artifacts::ArtifactFolder;
 use crate::journal::Shown;
+use crate::network::Doorway;
 use coracle_sandbox::Sandbox;
 use coracle_store::SessionRecord;
 use coracle_types::{SessionId, UserId};
@@ -17,6 +18,8 @@ use tokio::time::Instant;
 pub(crate) struct Live {
     pub(crate) sandbox: Sandbox,
     pub(crate) artifacts: ArtifactFolder,
+    /// Its connections to the network, if it has one.
+    pub(crate) doorway: Option<Doorway>,
     /// The workspace it was opened with: another one needs another sandbox.
     pub(crate) workspace: PathBuf,
     /// Tasks in the copy of its log.

@@ -64,9 +64,8 @@ def prelude() -> list[str]:
 
 def _environment(network: dict[str, Any]) -> dict[str, str]:
     address = network["proxy"]
+    # No ALL_PROXY with SOCKS: libraries that do not speak it, such as httpx without an extra package, refuse to start.
     environment = {name: f"http://{address}" for name in PROXIES}
-    # By name, because nothing in a sandbox can resolve names.
-    environment["ALL_PROXY"] = f"socks5h://{address}"
     additional = network.get("certificates")
     if additional:
         bundle = _write_bundle(additional)
