@@ -2,6 +2,7 @@
 
 use super::values::{STANDARD, URL_SAFE, base64};
 use aho_corasick::{AhoCorasick, MatchKind};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// Shorter values are not searched in encoded form: other data would look like them.
@@ -69,8 +70,9 @@ fn forms(value: &str) -> Vec<(&'static str, String)> {
             forms.extend([("for a form", quoted.replace("%20", "+")), ("for a URL", quoted)]);
         }
     }
-    forms.sort();
-    forms.dedup_by(|one, other| one.1 == other.1);
+    // The simplest form of those that are equal.
+    let mut seen = BTreeSet::new();
+    forms.retain(|(_, pattern)| seen.insert(pattern.clone()));
     forms
 }
 

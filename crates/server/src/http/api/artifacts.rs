@@ -4,6 +4,7 @@ use super::content::{Content, Inline, send};
 use crate::artifact_archive::write_archive;
 use crate::http::extract::{Asked, At, Caller, listed};
 use crate::http::problem::{ApiError, Problem, Refusals};
+use crate::http::reader::Reader;
 use crate::http::{App, download};
 use crate::timestamp::Timestamp;
 use axum::Json;
@@ -11,6 +12,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use coracle_engine::{ArtifactError, ArtifactRecord, ArtifactVersion};
+use coracle_privacy::Item;
 use coracle_types::{ArtifactId, UserId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -100,6 +102,14 @@ impl From<ArtifactRecord> for ArtifactBody {
     }
 }
 
+impl ArtifactBody {
+    /// Adds what code wrote. Contents are files, which are sent as they are.
+    fn add_texts<'a>(&'a mut self, texts: &mut Vec<Item<'a>>) {
+        texts.push(Item::Text(&mut self.name));
+        texts.extend(self.versions.iter_mut().filter_map(|version| version.preview.as_mut()).map(Item::Json));
+    }
+}
+
 /// Page of artifacts
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ArtifactPage {
@@ -125,7 +135,8 @@ pub(crate) struct Paging {
 
 /// List artifacts
 ///
-/// Returns the current user's artifacts, most recently changed first.
+/// Returns the current user's artifacts, most recently changed first. Where personal data is hidden from models, API keys
+/// without the scope `approve` get tokens instead of it in names and previews.
 #[utoipa::path(
     get, path = "/api/artifacts", operation_id = "list_artifacts", tag = "artifacts", params(Paging),
     responses(
@@ -135,15 +146,20 @@ pub(crate) struct Paging {
 )]
 pub(crate) async fn list(
     State(app): State<App>,
-    Caller(user): Caller,
+    reader: Reader,
     Asked(paging): Asked<Paging>,
 ) -> Result<Json<ArtifactPage>, ApiError> {
     let limit = listed(paging.limit)?;
     let before =
         paging.before.map(ArtifactId::new).transpose().map_err(|error| ApiError::invalid(error.to_string()))?;
-    let records = app.frontend.engine.artifacts(&user, limit, before.as_ref()).await?;
-    let usage = app.frontend.engine.artifact_usage(&user).await?;
-    let artifacts = records.into_iter().map(ArtifactBody::from).collect();
+    let records = app.frontend.engine.artifacts(&reader.user, limit, before.as_ref()).await?;
+    let usage = app.frontend.engine.artifact_usage(&reader.user).await?;
+    let mut artifacts: Vec<_> = records.into_iter().map(ArtifactBody::from).collect();
+    let mut texts = Vec::new();
+    for artifact in &mut artifacts {
+        artifact.add_texts(&mut texts);
+    }
+    reader.protect(&app, &mut texts).await?;
     Ok(Json(ArtifactPage { artifacts, bytes: usage.bytes, max_bytes: app.frontend.engine.artifact_limit() }))
 }
 
@@ -185,6 +201,9 @@ fn known(id: &str) -> Result<ArtifactId, ApiError> {
 }
 
 /// Get an artifact and its versions
+///
+/// Where personal data is hidden from models, API keys without the scope `approve` get tokens instead of it in the name and
+/// in previews.
 #[utoipa::path(
     get, path = "/api/artifacts/{id}", operation_id = "show_artifact", tag = "artifacts",
     params(("id" = String, Path, description = "Artifact ID")),
@@ -195,10 +214,15 @@ fn known(id: &str) -> Result<ArtifactId, ApiError> {
 )]
 pub(crate) async fn one(
     State(app): State<App>,
-    Caller(user): Caller,
+    reader: Reader,
     At(id): At<String>,
 ) -> Result<Json<ArtifactBody>, ApiError> {
-    Ok(Json(app.frontend.engine.artifact_versions(&user, &known(&id)?).await?.into()))
+    let record = app.frontend.engine.artifact_versions(&reader.user, &known(&id)?).await?;
+    let mut artifact = ArtifactBody::from(record);
+    let mut texts = Vec::new();
+    artifact.add_texts(&mut texts);
+    reader.protect(&app, &mut texts).await?;
+    Ok(Json(artifact))
 }
 
 async fn sent(
