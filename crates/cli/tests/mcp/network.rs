@@ -97,8 +97,7 @@ fn a_host_that_is_allowed_is_reached_and_another_is_not() {
         calls.iter().map(call).collect::<Vec<_>>(),
         [true, false].map(|ok| (json!("network"), json!("get"), json!(ok)))
     );
-    let decided: Vec<Value> =
-        records(&bridge).into_iter().filter(|record| record["kind"] == "call.decided").collect();
+    let decided: Vec<Value> = records(&bridge).into_iter().filter(|record| record["kind"] == "call.decided").collect();
     assert_eq!(decided.len(), 1, "{decided:?}");
     assert_eq!(
         (&decided[0]["server"], &decided[0]["tool"], &decided[0]["decision"]),
