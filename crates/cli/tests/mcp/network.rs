@@ -1,6 +1,8 @@
 //! The network of code: real requests to a server of the test, which sandboxes reach by its name.
 
 use crate::lab::Bridge;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use coracle_testing::harness::As;
 use serde_json::{Value, json};
 use std::fs;
@@ -184,6 +186,12 @@ server.socket = context.wrap_socket(server.socket, server_side=True)
 print(server.server_port, flush=True)
 server.serve_forever()";
 
+fn pem(label: &str, der: &[u8]) -> String {
+    let text = STANDARD.encode(der);
+    let lines: Vec<&str> = text.as_bytes().chunks(64).map(|line| str::from_utf8(line).unwrap()).collect();
+    format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", lines.join("\n"))
+}
+
 struct Killed(Child);
 
 impl Drop for Killed {
@@ -198,8 +206,10 @@ fn a_credential_reaches_the_server_and_is_never_seen_inside() {
     const SECRET: &str = "canary-credential-81";
     let bridge = Bridge::new(As::current());
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    bridge.write("trusted.pem", &made.cert.pem());
-    bridge.write("server.pem", &(made.cert.pem() + &made.signing_key.serialize_pem()));
+    let certificate = pem("CERTIFICATE", made.cert.der());
+    let key = pem("PRIVATE KEY", &made.signing_key.serialize_der());
+    bridge.write("trusted.pem", &certificate);
+    bridge.write("server.pem", &(certificate + &key));
     let received = bridge.path("data").join("received");
     let mut server = Command::new("python3");
     server.args(["-c", ECHO]).arg(bridge.path("server.pem")).arg(&received).stdout(Stdio::piped());
