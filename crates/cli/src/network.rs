@@ -48,7 +48,8 @@ pub(crate) fn network(loaded: &Loaded) -> anyhow::Result<Option<Arc<Network>>> {
     let config = NetworkConfig {
         allow,
         users: settings.network.users.clone(),
-        groups: Groups::new(&policy.groups).map_err(|error| Mistake::new(format!("policy.groups: {error}"), None::<&str>))?,
+        groups: Groups::new(&policy.groups)
+            .map_err(|error| Mistake::new(format!("policy.groups: {error}"), None::<&str>))?,
         private_addresses: settings.network.private_addresses.clone(),
         credentials: loaded.network_credentials.iter().map(|one| credential(loaded, one)).collect::<Result<_, _>>()?,
     };
@@ -91,9 +92,7 @@ fn placed(loaded: &Loaded, key: &str, message: &str) -> String {
 /// Says that code reaches every public host because no rules are set.
 pub(crate) fn announce(settings: &Settings) {
     if settings.network.allow.is_none() && settings.execution.allow_network_access {
-        tracing::warn!(
-            "code can reach every public host: execution.allow_network_access is set without network.allow"
-        );
+        tracing::warn!("code can reach every public host: execution.allow_network_access is set without network.allow");
     }
 }
 

@@ -82,7 +82,11 @@ pub(crate) fn settle(
         && let Some(origin) = take("execution.allow_network_access")
     {
         execution.allow_network_access = false;
-        say(origin, "sandboxes have no network: the setting is ignored".to_owned());
+        say(
+            origin,
+            "the setting is ignored, and code has no network: list hosts in `network.allow` of a coracle.yaml"
+                .to_owned(),
+        );
     }
     for (key, folder) in [("skills_dir", &mut execution.skills_dir), ("tools_dir", &mut execution.tools_dir)] {
         if let Some(missing) = folder.as_ref().filter(|folder| !folder.exists())

@@ -57,8 +57,8 @@ pub use server_sandbox::SERVER_COMMAND;
 pub use servers::{ServerFault, ServerProblem};
 pub use settings::{
     Agent, Api, Approvers, Artifacts, Audit, AuditSync, AzureOpenAi, Calls, CleanupMode, CodeFences, ConnectionType,
-    Embedder, Execution, ExecutionLimits, Guardrails, History, Log, McpServer, Microsandbox, Network, NetworkCredential, Oidc, PlanMode, Policy,
-    PolicyLimit, PolicyRule, Privacy, PrivacyKinds, Provider, SandboxType, Search, Server, ServerSandbox, Settings,
-    Trifecta, Workspaces, WorkspacesCleanup,
+    Embedder, Execution, ExecutionLimits, Guardrails, History, Log, McpServer, Microsandbox, Network,
+    NetworkCredential, Oidc, PlanMode, Policy, PolicyLimit, PolicyRule, Privacy, PrivacyKinds, Provider, SandboxType,
+    Search, Server, ServerSandbox, Settings, Trifecta, Workspaces, WorkspacesCleanup,
 };
 pub use show::SettingRow;

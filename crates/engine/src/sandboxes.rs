@@ -58,13 +58,7 @@ impl Sandboxes {
             Some(folder) => Some(folder.clone()),
             None => self.skills.seen(&request.user).await,
         };
-        let spec = Spec {
-            workspace: workspace.to_owned(),
-            servers,
-            skills,
-            limits: request.limits.clone(),
-            network,
-        };
+        let spec = Spec { workspace: workspace.to_owned(), servers, skills, limits: request.limits.clone(), network };
         let opened = tokio::select! {
             biased;
             () = request.cancel.cancelled() => return Err(Ran::not_at_all(Ending::Cancelled)),

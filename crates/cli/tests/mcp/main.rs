@@ -7,4 +7,5 @@ mod bridge;
 mod flows;
 mod frontend;
 mod lab;
+mod network;
 mod plans;

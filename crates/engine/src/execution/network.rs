@@ -49,17 +49,15 @@ impl Executor {
         let Some(network) = self.parts.network.of(&request.user).filter(|_| request.mode == Mode::Run) else {
             return Ok(None);
         };
-        let grant = network.grant(&request.user, request.network.as_deref()).map_err(|error| Failure {
-            hint: Some(error.hint().to_owned()),
-            ..invalid(error.to_string())
-        })?;
+        let grant = network
+            .grant(&request.user, request.network.as_deref())
+            .map_err(|error| Failure { hint: Some(error.hint().to_owned()), ..invalid(error.to_string()) })?;
         let Some(grant) = grant else { return Ok(None) };
         let calls = Arc::new(NetworkCalls::new(broker, count.clone(), request.limits.calls));
         let decide: Arc<dyn Decide> = Arc::<NetworkCalls>::clone(&calls);
         let share = network.share(&request.user);
-        let passage = doorway.open(|authority, cancel| {
-            Gate::with_authority(network.proxy(), &share, grant, authority, decide, cancel)
-        });
+        let passage = doorway
+            .open(|authority, cancel| Gate::with_authority(network.proxy(), &share, grant, authority, decide, cancel));
         Ok(Some(Connected { passage, calls }))
     }
 }

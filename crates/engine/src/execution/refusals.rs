@@ -25,10 +25,8 @@ pub(super) fn check(request: &Request) -> Result<u64, Failure> {
         return Err(invalid("the code contains a NUL byte"));
     }
     if let Some(lines) = &request.network {
-        rules_of_request(lines).map_err(|error| Failure {
-            hint: Some(error.hint().to_owned()),
-            ..invalid(error.to_string())
-        })?;
+        rules_of_request(lines)
+            .map_err(|error| Failure { hint: Some(error.hint().to_owned()), ..invalid(error.to_string()) })?;
     }
     let vars = json::length(&request.vars);
     if vars > MAX_VARS_BYTES {
