@@ -244,7 +244,7 @@ impl Environments {
                     .map_err(at(&path))?;
             }
         }
-        Ok(ChangingEnvironments { all: self, _lock: lock })
+        Ok(ChangingEnvironments { all: self, lock })
     }
 }
 
@@ -252,7 +252,14 @@ impl Environments {
 #[derive(Debug)]
 pub struct ChangingEnvironments<'a> {
     all: &'a Environments,
-    _lock: File,
+    lock: File,
+}
+
+impl Drop for ChangingEnvironments<'_> {
+    fn drop(&mut self) {
+        // A process that is being started may have a copy of the file for a moment, which would keep the lock.
+        let _ = self.lock.unlock();
+    }
 }
 
 /// An environment that is being created. Dropping it removes it.

@@ -22,7 +22,7 @@ fn settings_in_documents_load() {
         let text = fs::read_to_string(&path).unwrap();
         for block in text.split("```yaml\n").skip(1) {
             let yaml = block.split("```").next().unwrap();
-            let case = Case::new().file(yaml);
+            let case = Case::new().env("API_TOKEN", "a-token-of-the-example").file(yaml);
             let loaded = case.load();
             assert!(loaded.is_ok(), "{}: {}\n{yaml}", path.display(), loaded.unwrap_err());
             assert_eq!(case.warnings(), Vec::<String>::new(), "{}\n{yaml}", path.display());

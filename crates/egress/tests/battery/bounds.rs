@@ -148,7 +148,9 @@ async fn slow_guests_are_given_up() {
     assert_eq!(status(&sandbox.send("GET http://a.test/ HTTP/1.1\r\nHost:").await), "503");
     let fields = "Content-Length: 10\r\n";
     let post = request("POST", &format!("http://a.test:{port}/never"), &format!("a.test:{port}"), fields);
-    assert_eq!(status(&sandbox.send(post + "half").await), "400");
+    // The host gives no answer either, and may be given up first.
+    let answer = sandbox.send(post + "half").await;
+    assert!(["400", "502"].contains(&status(&answer)), "{answer}");
     assert_eq!(sandbox.send([5u8, 1]).await, "");
     let (_, mut stream) = sandbox.tunnel("a.test", port).await;
     talk(&mut stream, [0x16u8, 3, 1]).await;

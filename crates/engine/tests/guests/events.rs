@@ -131,7 +131,8 @@ async fn a_listener_may_be_slow_or_gone() {
         .await;
     assert_eq!((ran.codes(), lab.done().len()), (vec!["ok"; 4], 4));
 
-    let (sender, mut listener) = mpsc::channel(1);
+    // One place for the state of the sandbox, and one for a call.
+    let (sender, mut listener) = mpsc::channel(2);
     let lab = Lab::new();
     let ran = lab
         .run(calls(), |request| {

@@ -6,6 +6,11 @@ const { browser, context, page } = await signedIn();
 const message = page.getByRole('textbox', { name: 'Message', exact: true });
 const queue = page.getByRole('region', { name: 'Queue' });
 const queued = () => queue.locator('.text').allInnerTexts();
+/** Waits until the messages are in this order. */
+const ordered = async (words) => {
+  const wanted = JSON.stringify(words.map((word) => `[script:echo] ${word}`));
+  while (JSON.stringify(await queued()) !== wanted) await page.waitForTimeout(20);
+};
 const mine = () => texts(page.locator('.user:not(.waiting) > p:first-of-type'));
 const answer = (text) => page.locator('.answer', { hasText: text });
 
@@ -22,7 +27,9 @@ assert.deepEqual(await mine(), ['Work in steps']);
 // The list can be changed by keyboard alone.
 await queue.getByRole('listitem').nth(2).getByRole('button', { name: 'Move up' }).focus();
 await page.keyboard.press('Enter');
+await ordered(['one', 'three', 'two', 'four']);
 await page.keyboard.press('Enter');
+await ordered(['three', 'one', 'two', 'four']);
 const actions = (text) => queue.getByRole('listitem').filter({ hasText: text });
 assert.deepEqual(await queued(), ['[script:echo] three', '[script:echo] one', '[script:echo] two', '[script:echo] four']);
 await actions('two').getByRole('button', { name: 'Edit queued message' }).press('Enter');

@@ -37,5 +37,5 @@ assert.equal(await value('Saved in this conversation').innerText(), kept);
 await ask(page, 'Count the orders');
 await page.locator('.answer', { hasText: 'Counted.' }).nth(1).waitFor();
 await ended(page);
-await value('Saved in this conversation').getByText('the results of 2 tool calls').waitFor();
+await value('Saved in this conversation').getByText('the results of 2 tool calls').waitFor({ state: 'attached' });
 await finish();
