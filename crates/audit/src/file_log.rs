@@ -3,6 +3,7 @@ use crate::entry::{Entry, Event};
 use crate::folder::Folder;
 use crate::keys::{Keys, PURPOSE};
 use crate::outbox::Outbox;
+use crate::patience::{PATIENCE, PAUSE, retried};
 use crate::read::{self, Filter};
 use crate::record::Record;
 use crate::syncing::{Syncing, Unsynced};
@@ -15,10 +16,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Maximum time to wait for another process that appends.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Pause between two attempts to take the lock. Another process holds it for microseconds.
-const PAUSE: Duration = Duration::from_millis(1);
 /// Time after which records are synced that nobody waits for.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Default length of a segment. Backups leave out encrypted files of more than 16 MiB.
@@ -332,16 +329,6 @@ impl Unsynced for Shared {
         self.syncing.report(|progress| progress.synced = progress.synced.max(head.written.seq));
         if let Err(error) = head_file.sync_data() {
             tracing::warn!(%error, "the head of the audit log cannot be synced");
-        }
-    }
-}
-
-/// Tries again while another process has the lock.
-fn retried<T>(begun: Instant, mut act: impl FnMut() -> Result<T, AuditError>) -> Result<T, AuditError> {
-    loop {
-        match act() {
-            Err(AuditError::Locked { .. }) if begun.elapsed() < PATIENCE => std::thread::sleep(PAUSE),
-            done => return done,
         }
     }
 }

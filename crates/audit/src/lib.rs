@@ -25,6 +25,7 @@ mod log;
 mod mark;
 mod memory;
 mod outbox;
+mod patience;
 mod read;
 mod record;
 mod recovery;

@@ -5,11 +5,13 @@ use crate::head::{Head, NoHead, Slots};
 use crate::keys::Keys;
 use crate::line::{self, MAX_LINE};
 use crate::mark::Mark;
+use crate::patience::retried;
 use crate::record::Record;
 use crate::writer::while_locked;
 use crate::{AuditError, recovery};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
+use std::time::Instant;
 
 /// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -92,7 +94,7 @@ pub(crate) fn verify(
         }
         opened => opened.map_err(folder.read())?,
     };
-    let snapshot = while_locked(folder, || snapshot(folder, keys, &file))?;
+    let snapshot = retried(Instant::now(), || while_locked(folder, || snapshot(folder, keys, &file)))?;
     let slots = match snapshot.slots {
         Ok(slots) => slots,
         Err(NoHead::Damaged) => return Ok(report.fail(None, "head", "the file was changed or is damaged")),

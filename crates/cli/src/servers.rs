@@ -33,6 +33,7 @@ Examples:
   coracle servers test                                     check that all servers start";
 
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one of it")]
 enum ServersCommand {
     /// List the configured servers and their last known state, without starting them.
     List(list::ListArguments),

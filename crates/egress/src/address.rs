@@ -114,14 +114,13 @@ fn kind_v6(address: Ipv6Addr) -> Kind {
 fn embedded(address: IpAddr) -> Option<Ipv4Addr> {
     let IpAddr::V6(address) = address else { return None };
     let segments = address.segments();
-    let [.., g, h] = segments;
-    let from = |high: u16, low: u16| {
-        let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
-        Some(Ipv4Addr::new(a, b, c, d))
-    };
+    let [.., last_but_one, last] = segments;
+    let from = |high: u16, low: u16| Some(Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low)));
     match segments {
-        [0, 0, 0, 0, 0, 0xffff, ..] | [0, 0, 0, 0, 0xffff, 0, ..] | [0x64, 0xff9b, 0, 0, 0, 0, ..] => from(g, h),
-        [0, 0, 0, 0, 0, 0, ..] if !address.is_loopback() && !address.is_unspecified() => from(g, h),
+        [0, 0, 0, 0, 0, 0xffff, ..] | [0, 0, 0, 0, 0xffff, 0, ..] | [0x64, 0xff9b, 0, 0, 0, 0, ..] => {
+            from(last_but_one, last)
+        }
+        [0, 0, 0, 0, 0, 0, ..] if !address.is_loopback() && !address.is_unspecified() => from(last_but_one, last),
         [0x2002, high, low, ..] => from(high, low),
         _ => None,
     }

@@ -20,9 +20,9 @@ use crate::host::Host;
 /// Hosts whose certificates are kept. A guest that intercepts more hosts makes them again.
 const MAX_KEPT: usize = 64;
 /// Clocks of guests may be slow.
-const BEFORE: Duration = Duration::from_secs(24 * 3600);
+const BEFORE: Duration = Duration::from_hours(24);
 /// Longer than any sandbox lives, and short enough for clients that limit it.
-const AFTER: Duration = Duration::from_secs(30 * 24 * 3600);
+const AFTER: Duration = Duration::from_hours(30 * 24);
 const PEM_LINE: usize = 64;
 
 /// Certificate authority of one sandbox. It signs certificates for hosts whose requests are read; its key never leaves this
@@ -68,7 +68,7 @@ impl Authority {
     pub fn certificate_pem(&self) -> String {
         let text = STANDARD.encode(&self.certificate);
         let lines = text.as_bytes().chunks(PEM_LINE).map(String::from_utf8_lossy);
-        let body: String = lines.map(|line| format!("{line}\n")).collect();
+        let body = lines.fold(String::new(), |body, line| body + &line + "\n");
         format!("-----BEGIN CERTIFICATE-----\n{body}-----END CERTIFICATE-----\n")
     }
 

@@ -88,7 +88,7 @@ pub(crate) fn take_head(
 }
 
 fn check_lines(bytes: &[u8]) -> Result<(), HeadError> {
-    if bytes.first().is_some_and(|byte| byte.is_ascii_whitespace()) {
+    if bytes.first().is_some_and(u8::is_ascii_whitespace) {
         return Err(HeadError::Invalid);
     }
     for (at, byte) in bytes.iter().enumerate() {

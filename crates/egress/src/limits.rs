@@ -37,7 +37,7 @@ impl Default for Limits {
             connections: 256,
             wait: Duration::from_secs(30),
             head_time: Duration::from_secs(30),
-            idle_time: Duration::from_secs(60),
+            idle_time: Duration::from_mins(1),
             dns_time: Duration::from_secs(5),
             connect_time: Duration::from_secs(10),
         }

@@ -413,6 +413,7 @@ async fn ask(approver: &dyn Approver, groups: &dyn GroupApprover, question: Ques
 }
 
 /// The decision of a group about a call.
+#[expect(clippy::result_large_err, reason = "refusals are rare")]
 fn approved(answer: GroupAnswer, call: &Call<'_>, verdict: &Verdict, doubt: Option<Doubt>) -> Result<Grant, Refusal> {
     let Some(quorum) = &verdict.quorum else { return Err(Refusal::Refused) };
     let refusal = match answer {
@@ -441,6 +442,7 @@ fn reach(answer: Answer) -> Reach {
 }
 
 /// The decision about a call in doubt.
+#[expect(clippy::result_large_err, reason = "refusals are rare")]
 fn without_doubt(answer: Answer, doubt: Doubt) -> Result<Grant, Refusal> {
     let is_for_all = matches!(answer, Answer::Session | Answer::Always);
     let is_for_same = matches!(answer, Answer::SessionSameArguments | Answer::AlwaysSameArguments);

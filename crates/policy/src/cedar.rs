@@ -199,12 +199,11 @@ impl CedarVerdict {
             if (other.decision, &self.id) > (self.decision, &other.id) { (other, self) } else { (self, other) };
         if stricter.decision == Decision::Ask {
             stricter.reads_context |= milder.reads_context;
-            match ApproverRule::both(stricter.approvers.take(), milder.approvers) {
-                Ok(approvers) => stricter.approvers = approvers,
-                Err(()) => {
-                    stricter.decision = Decision::Deny;
-                    stricter.error = Some(format!("it and {:?} require approvers of different groups", milder.id));
-                }
+            if let Ok(approvers) = ApproverRule::both(stricter.approvers.take(), milder.approvers) {
+                stricter.approvers = approvers;
+            } else {
+                stricter.decision = Decision::Deny;
+                stricter.error = Some(format!("it and {:?} require approvers of different groups", milder.id));
             }
         }
         stricter

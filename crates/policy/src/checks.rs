@@ -89,7 +89,7 @@ impl Checks {
             let tools = spec.tools.as_ref().map(pattern).transpose();
             let when = spec.when.as_ref().map(|when| expression(when, subject)).transpose();
             match (tools, when, expression(&spec.require, subject)) {
-                (Ok(tools), Ok(when), Ok(require)) => checks.push(Check { tools, when, require, spec }),
+                (Ok(tools), Ok(when), Ok(require)) => checks.push(Check { spec, tools, when, require }),
                 (tools, when, require) => {
                     problems.extend([tools.err(), when.err(), require.err()].into_iter().flatten());
                 }
@@ -117,8 +117,8 @@ impl Checks {
 
     /// The first rule that an execution does not meet.
     pub(crate) fn denies_execution(&self, groups: &Groups, facts: &ExecutionFacts<'_>) -> Option<CheckVerdict> {
-        let about = self.checks.iter().filter(|check| check.spec.is_about_executions);
-        about.filter_map(|check| check.decide(groups, About::Execution(facts))).next()
+        let mut about = self.checks.iter().filter(|check| check.spec.is_about_executions);
+        about.find_map(|check| check.decide(groups, About::Execution(facts)))
     }
 
     /// Whether there are rules about executions.

@@ -144,7 +144,7 @@ impl Limit {
         let tools = spec.tools.as_ref().map(pattern).transpose();
         let amount = spec.amount.as_ref().map(|amount| expression(amount, Subject::Call)).transpose();
         match (tools, amount) {
-            (Ok(tools), Ok(amount)) if problems.is_empty() => Ok(Self { tools, window, amount, spec }),
+            (Ok(tools), Ok(amount)) if problems.is_empty() => Ok(Self { spec, tools, window, amount }),
             (tools, amount) => {
                 problems.extend([tools.err(), amount.err()].into_iter().flatten());
                 Err(problems)

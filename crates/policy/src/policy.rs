@@ -220,12 +220,12 @@ impl Policy {
             verdict = verdict.and(check.decision, check.into(), true);
         }
         let Some(mut cedar) = self.cedar.as_ref().and_then(|cedar| cedar.decide(facts)) else { return verdict };
-        match ApproverRule::both(verdict.quorum.as_ref().map(ApproverRule::from), cedar.approvers.take()) {
-            Ok(rule) => verdict.quorum = rule.map(|rule| Quorum::of(&rule, &self.groups)),
-            Err(()) => {
-                cedar.decision = Decision::Deny;
-                cedar.error = Some("it and policy.approvers require approvers of different groups".to_owned());
-            }
+        let both = ApproverRule::both(verdict.quorum.as_ref().map(ApproverRule::from), cedar.approvers.take());
+        if let Ok(rule) = both {
+            verdict.quorum = rule.map(|rule| Quorum::of(&rule, &self.groups));
+        } else {
+            cedar.decision = Decision::Deny;
+            cedar.error = Some("it and policy.approvers require approvers of different groups".to_owned());
         }
         let reads_context = cedar.reads_context;
         verdict.and(cedar.decision, cedar.into(), reads_context)

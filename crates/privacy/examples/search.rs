@@ -53,7 +53,9 @@ fn speed() {
                 search();
                 rounds += 1;
             }
-            text.len() as f64 * f64::from(rounds) / began.elapsed().as_secs_f64() / 1e6
+            f64::from(u32::try_from(text.len()).unwrap_or(u32::MAX)) * f64::from(rounds)
+                / began.elapsed().as_secs_f64()
+                / 1e6
         };
         let own = rate(&mut || drop(black_box(structured.find(black_box(&text)))));
         let both = rate(&mut || drop(black_box(all.find(black_box(&text)))));

@@ -30,6 +30,7 @@ impl Millionths {
     }
 
     /// A number, rounded up, unless it is negative or too large.
+    #[expect(clippy::cast_precision_loss, reason = "both bounds are exact")]
     pub fn of_float(number: f64) -> Option<Self> {
         let millionths = (number * Self::ONE as f64).ceil();
         (0.0..=Self::MAX as f64).contains(&millionths).then_some(Self(millionths as u64))

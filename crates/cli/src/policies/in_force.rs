@@ -71,6 +71,7 @@ impl PolicyInForce {
 
 impl Held<'_> {
     /// Reads the whole policy of settings that were loaded since the lock is held.
+    #[expect(clippy::unused_self, reason = "only the holder of the lock may read")]
     pub(crate) fn read(&self, loaded: &Loaded) -> anyhow::Result<NewPolicy> {
         let text = PolicyText::of(loaded)?;
         let (policy, flows) = (policy_of(loaded, &text)?, flows(loaded)?);

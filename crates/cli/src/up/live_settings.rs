@@ -42,7 +42,7 @@ impl Current {
 impl LiveSettings {
     pub(super) fn new(policy: Arc<PolicyInForce>, loaded: Loaded, engine: Engine) -> Self {
         let current = RwLock::new(Arc::new(Current::new(loaded)));
-        Self { policy, engine, current }
+        Self { current, engine, policy }
     }
 
     fn current(&self) -> Arc<Current> {

@@ -46,7 +46,7 @@ const SECRET: &str = "SECRET-OF-THE-USER";
 
 /// What a tool of a server answers, or its error.
 fn ask(place: &Place, server: &str, tool: &str, path: &Path) -> Result<String, String> {
-    let code = format!("from servers.{server} import {tool}\n{tool}(path={path:?})");
+    let code = format!("from servers.{server} import {tool}\n{tool}(path='{}')", path.display());
     let output = place.run(&["exec", "--json", "-c", &code]).stdout;
     let execution: Value = serde_json::from_str(&output).unwrap_or_else(|error| panic!("{error}: {output}"));
     if execution["success"] == true {

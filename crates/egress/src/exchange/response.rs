@@ -121,22 +121,22 @@ struct Sink<'a> {
 
 impl Sink<'_> {
     async fn put(&mut self, piece: &[u8]) -> Result<(), Failed> {
-        self.writer.write(&reply::framed(piece, self.ending)).await.map_err(not_taken)?;
+        self.writer.write(&reply::framed(piece, self.ending)).await.map_err(|error| not_taken(&error))?;
         self.ticket.down.fetch_add(piece.len() as u64, Ordering::Relaxed);
         Ok(())
     }
 
     async fn flush(&mut self) -> Result<(), Failed> {
-        self.writer.flush().await.map_err(not_taken)
+        self.writer.flush().await.map_err(|error| not_taken(&error))
     }
 
     async fn end(&mut self) -> Result<(), Failed> {
-        self.writer.write(reply::end(self.ending)).await.map_err(not_taken)?;
+        self.writer.write(reply::end(self.ending)).await.map_err(|error| not_taken(&error))?;
         self.flush().await
     }
 }
 
-fn not_taken(error: std::io::Error) -> Failed {
+fn not_taken(error: &std::io::Error) -> Failed {
     Failed::Within(format!("the sandbox does not take the response: {error}"))
 }
 
@@ -152,12 +152,12 @@ impl Filter {
     }
 
     fn push(&mut self, piece: &[u8]) -> Result<Vec<u8>, Failed> {
-        let decoded = self.decoding.push(piece).map_err(undecodable)?;
+        let decoded = self.decoding.push(piece).map_err(|error| undecodable(&error))?;
         Ok(self.redactions.iter_mut().fold(decoded, |bytes, redaction| redaction.push(&bytes)))
     }
 
     fn finish(&mut self) -> Result<Vec<u8>, Failed> {
-        let decoded = self.decoding.finish().map_err(undecodable)?;
+        let decoded = self.decoding.finish().map_err(|error| undecodable(&error))?;
         Ok(self.redactions.iter_mut().fold(decoded, |bytes, redaction| {
             let mut safe = redaction.push(&bytes);
             safe.extend(redaction.finish());
@@ -166,7 +166,7 @@ impl Filter {
     }
 }
 
-fn undecodable(error: std::io::Error) -> Failed {
+fn undecodable(error: &std::io::Error) -> Failed {
     Failed::Within(format!("the response cannot be decoded: {error}"))
 }
 

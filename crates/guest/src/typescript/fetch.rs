@@ -196,7 +196,7 @@ async fn work(
 
 async fn ask(client: Client, request: reqwest::Request) -> Outcome {
     let wanted = request.url().clone();
-    let mut response = client.execute(request).await.map_err(told)?;
+    let mut response = client.execute(request).await.map_err(|error| told(&error))?;
     let status = response.status();
     let headers = response.headers().iter();
     let headers =
@@ -209,7 +209,7 @@ async fn ask(client: Client, request: reqwest::Request) -> Outcome {
         headers: headers.collect(),
     };
     let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(told)? {
+    while let Some(chunk) = response.chunk().await.map_err(|error| told(&error))? {
         if body.len() + chunk.len() > MAX_BODY {
             return Err(format!("fetch failed: the body of the response has more than {MAX_BODY} bytes"));
         }
@@ -218,7 +218,7 @@ async fn ask(client: Client, request: reqwest::Request) -> Outcome {
     Ok((head, body))
 }
 
-fn told(error: reqwest::Error) -> String {
+fn told(error: &reqwest::Error) -> String {
     let mut text = format!("fetch failed: {error}");
     let mut source = error.source();
     while let Some(cause) = source {

@@ -46,6 +46,7 @@ impl Approvals {
 }
 
 /// What a call is charged.
+#[expect(clippy::result_large_err, reason = "refusals are rare")]
 fn charges(policy: &Policy, facts: &Facts<'_>) -> Result<Vec<LimitCharge>, Refusal> {
     policy.limits().charges(policy.groups(), facts).map_err(Refusal::limited)
 }

@@ -134,6 +134,7 @@ fn long(number: &Number) -> Option<i64> {
 }
 
 /// A number with at most four decimals, as Cedar writes it.
+#[expect(clippy::cast_precision_loss, reason = "only the magnitude counts")]
 fn decimal(number: &Number) -> Option<String> {
     if let Some(long) = long(number) {
         return (long.unsigned_abs() < MAX_DECIMAL.unsigned_abs()).then(|| format!("{long}.0"));

@@ -74,8 +74,9 @@ pub(super) fn load(files: &[PolicyFile], groups: &Groups) -> Result<CedarPolicie
             problems.push(PolicyProblem::new(origin, message).hinted("write: action == Action::\"call\""));
             continue;
         }
-        let added = all.add(policy.clone());
-        let added = added.and_then(|()| if is_about_executions { executions.add(policy.clone()) } else { Ok(()) });
+        let added = all.add(policy.clone()).map_err(Box::new);
+        let added = added
+            .and_then(|()| if is_about_executions { executions.add(policy.clone()).map_err(Box::new) } else { Ok(()) });
         let added = added.and_then(|()| if is_about_calls { calls.add(scope, policy.clone()) } else { Ok(()) });
         if let Err(error) = added {
             problems.push(PolicyProblem::new(origin, error.to_string()));

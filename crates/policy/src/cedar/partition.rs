@@ -31,9 +31,8 @@ impl Scope {
             _ => Self::General,
         };
         match policy.resource_constraint() {
-            ResourceConstraint::Any => Self::General,
             ResourceConstraint::Is(name) if name.to_string() == "Code" => Self::Code,
-            ResourceConstraint::Is(_) => Self::General,
+            ResourceConstraint::Any | ResourceConstraint::Is(_) => Self::General,
             ResourceConstraint::Eq(uid) | ResourceConstraint::In(uid) | ResourceConstraint::IsIn(_, uid) => {
                 entity(&uid)
             }
@@ -59,14 +58,14 @@ impl Scope {
 }
 
 impl Partition {
-    pub(crate) fn add(&mut self, scope: Scope, policy: Policy) -> Result<(), PolicySetError> {
+    pub(crate) fn add(&mut self, scope: Scope, policy: Policy) -> Result<(), Box<PolicySetError>> {
         let set = match scope {
             Scope::General => &mut self.general,
             Scope::Server(server) => self.by_server.entry(server).or_default(),
             Scope::Tool(tool) => self.by_tool.entry(tool).or_default(),
             Scope::Code => return Ok(()),
         };
-        set.add(policy)
+        set.add(policy).map_err(Box::new)
     }
 
     /// The policies that can apply to calls of a tool.

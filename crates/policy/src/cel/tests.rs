@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, UNIX_EPOCH};
 
-fn holds(text: &str, arguments: Value) -> Result<bool, String> {
+fn holds(text: &str, arguments: &Value) -> Result<bool, String> {
     let tool = Tool {
         server: ServerName::new("bank").unwrap(),
         name: "pay".to_owned(),
@@ -26,7 +26,7 @@ fn holds(text: &str, arguments: Value) -> Result<bool, String> {
         session: None,
         tool: &tool,
         names: &names,
-        arguments: &arguments,
+        arguments,
         labels: BTreeSet::new(),
         circumstances,
         at,
@@ -55,7 +55,7 @@ fn expressions_compare_arguments() {
         ("calls < 3", json!({}), false),
         ("interface == 'mcp' && session == null && conversation == null", json!({}), true),
     ] {
-        assert_eq!(holds(text, arguments.clone()), Ok(expected), "{text} {arguments}");
+        assert_eq!(holds(text, &arguments), Ok(expected), "{text} {arguments}");
     }
 }
 
@@ -68,7 +68,7 @@ fn what_cannot_be_evaluated_is_an_error() {
         ("args.amount", json!({"amount": 1})),
         ("1 / 0 == 1", json!({})),
     ] {
-        assert!(holds(text, arguments.clone()).is_err(), "{text} {arguments}");
+        assert!(holds(text, &arguments).is_err(), "{text} {arguments}");
     }
 }
 
@@ -88,10 +88,10 @@ fn expressions_that_cannot_work_are_rejected() {
 #[test]
 fn loops_are_bounded() {
     let twice = "args.l.all(a, args.l.all(b, a == b))";
-    assert_eq!(holds(twice, json!({"l": vec![1; 100]})), Ok(true));
+    assert_eq!(holds(twice, &json!({"l": vec![1; 100]})), Ok(true));
     let large = "the arguments are too large for the loops of the expression".to_owned();
-    assert_eq!(holds(twice, json!({"l": vec![1; 1_000]})), Err(large.clone()));
-    assert_eq!(holds("args.l.all(a, a == 1)", json!({"l": vec![1; 1_000]})), Ok(true));
+    assert_eq!(holds(twice, &json!({"l": vec![1; 1_000]})), Err(large.clone()));
+    assert_eq!(holds("args.l.all(a, a == 1)", &json!({"l": vec![1; 1_000]})), Ok(true));
     let longer = "(args.l + args.l + args.l + args.l + args.l).all(a, a == 1)";
-    assert_eq!(holds(longer, json!({"l": vec![1; 1_000]})), Err(large));
+    assert_eq!(holds(longer, &json!({"l": vec![1; 1_000]})), Err(large));
 }

@@ -60,7 +60,7 @@ fn conditions_on_arguments_that_are_not_known_yet_wait_for_them() {
         ..small_payments()
     };
     let policy = policy(vec![small_payments(), of_user]);
-    let made = |are_arguments_open, user| Made { are_arguments_open, user, ..Made::with(json!({"amount": "?"})) };
+    let made = |are_arguments_open, user| Made { user, are_arguments_open, ..Made::with(json!({"amount": "?"})) };
     assert_eq!(made(true, "ann").decision(&policy), Allow);
     assert_eq!(made(false, "ann").decision(&policy), Deny);
     assert_eq!(made(true, "kim").decision(&policy), Deny);

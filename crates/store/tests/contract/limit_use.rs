@@ -13,7 +13,7 @@ fn charge(limit: &str, user: Option<&UserId>, calls: Option<u64>, amount: u64, m
         limit: limit.to_owned(),
         user: user.cloned(),
         subject: "bank.pay".to_owned(),
-        window: Duration::from_mins(60),
+        window: Duration::from_hours(1),
         calls,
         amount: Millionths::whole(amount),
         max: max.map(Millionths::whole),

@@ -122,7 +122,7 @@ async fn show(State(app): State<App>, Caller(user): Caller, At(id): At<String>) 
 #[serde(deny_unknown_fields)]
 struct WantedMessage {
     /// Text of the message, at most 1048576 bytes; may be empty if there are files
-    #[schema(max_length = 1048576)]
+    #[schema(max_length = 1_048_576)]
     text: String,
     /// Uploaded files
     #[serde(default)]
@@ -256,7 +256,7 @@ async fn clear(State(app): State<App>, Caller(user): Caller, At(id): At<String>)
 #[serde(deny_unknown_fields)]
 struct QueuedText {
     /// Text of the message, at most 1048576 bytes
-    #[schema(max_length = 1048576)]
+    #[schema(max_length = 1_048_576)]
     text: String,
 }
 
