@@ -15,6 +15,17 @@ fn library() -> Library {
         .with("fails", Script::new([vec![Step::status_times(400, 1)]]))
 }
 
+/// What a message begins with that the model repeats: a script is used until another one is named.
+const ECHO: &str = "[script:echo] ";
+
+fn scripted(text: &str) -> String {
+    if text.starts_with("[script:") { text.to_owned() } else { format!("{ECHO}{text}") }
+}
+
+fn without_script(text: &str) -> String {
+    text.strip_prefix(ECHO).unwrap_or(text).to_owned()
+}
+
 /// A conversation of a client.
 struct Talk<'a> {
     client: &'a Client,
@@ -34,7 +45,7 @@ impl<'a> Talk<'a> {
     }
 
     fn add(&self, text: &str) -> Value {
-        let answer = self.ask("POST", "", &json!({ "text": text }));
+        let answer = self.ask("POST", "", &json!({ "text": scripted(text) }));
         assert_eq!(answer.status, 201, "{}", answer.text());
         answer.json()
     }
@@ -45,11 +56,11 @@ impl<'a> Talk<'a> {
 
     fn texts(&self) -> Vec<String> {
         let queue = self.queue();
-        queue["messages"].as_array().unwrap().iter().map(|one| one["text"].as_str().unwrap().to_owned()).collect()
+        queue["messages"].as_array().unwrap().iter().map(|one| without_script(one["text"].as_str().unwrap())).collect()
     }
 
     fn begin(&self, input: &str) {
-        let body = json!({ "input": input, "conversation": self.id, "background": true });
+        let body = json!({ "input": scripted(input), "conversation": self.id, "background": true });
         let answer = self.client.post("/v1/responses", &body);
         assert_eq!(answer.status, 200, "{}", answer.text());
     }
@@ -59,7 +70,7 @@ impl<'a> Talk<'a> {
         let items = self.client.get(&format!("/api/conversations/{}/items?limit=100", self.id)).json();
         let items = items["items"].as_array().unwrap().clone();
         let own = items.iter().filter(|item| item["role"] == "user");
-        own.map(|item| item["content"][0]["text"].as_str().unwrap().to_owned()).collect()
+        own.map(|item| without_script(item["content"][0]["text"].as_str().unwrap())).collect()
     }
 
     fn states(&self) -> Vec<String> {
@@ -92,7 +103,7 @@ fn queued_messages_are_sent_in_order_without_a_client() {
     let sorted = talk.ask("PATCH", "", &json!({ "order": [ids[2], ids[0]] }));
     assert_eq!(sorted.status, 200, "{}", sorted.text());
     assert_eq!(talk.texts(), ["three", "one", "two", "four"]);
-    assert_eq!(talk.ask("PATCH", &format!("/{}", ids[1]), &json!({ "text": "second" })).status, 200);
+    assert_eq!(talk.ask("PATCH", &format!("/{}", ids[1]), &json!({ "text": scripted("second") })).status, 200);
     assert_eq!(talk.ask("DELETE", &format!("/{}", ids[3]), &json!({})).status, 200);
     assert_eq!(talk.texts(), ["three", "one", "second"]);
     for (method, more, body, status) in [
