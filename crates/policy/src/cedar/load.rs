@@ -156,6 +156,10 @@ fn parse(file: &PolicyFile) -> Result<Vec<Read<'_>>, Vec<PolicyProblem>> {
         let message = format!("{id} is a template: `?principal` and `?resource` have no values here");
         return Err(vec![PolicyProblem::new(&*file.path, message)]);
     }
+    #[expect(
+        clippy::redundant_closure_for_method_calls,
+        reason = "the type is one of another crate, which is no dependency"
+    )]
     let offset = |policy: &Policy| AsRef::<_>::as_ref(policy).loc().map_or(0, |loc| loc.start());
     let mut read: Vec<Read<'_>> =
         set.policies().map(|policy| Read { policy: policy.clone(), file, offset: offset(policy) }).collect();
