@@ -1,5 +1,8 @@
 //! The contract that every [`Backend`] must fulfil.
 
+mod code;
+mod limits;
+
 use crate::guest;
 use coracle_protocol::FromGuest;
 use coracle_sandbox::{Backend, Sandbox, SandboxError, Spec};
@@ -25,6 +28,8 @@ pub async fn holds(backend: &dyn Backend, folder: &Path, runs_code: bool) {
     ends_a_sandbox_that_is_killed(open(backend, spec()).await).await;
     if runs_code {
         shows_modules_read_only(backend, &spec, folder).await;
+        code::runs(backend, &spec, folder).await;
+        limits::hold(backend, &spec).await;
     }
     keeps_two_apart(open(backend, spec()).await, open(backend, spec()).await).await;
     forgets_cancelled_requests(backend, &spec).await;

@@ -47,7 +47,7 @@ def main() -> None:
     sys.path[:] = paths.search()
     sys.meta_path.append(paths.Absent())
     warm = config["preload"] is not None
-    failed = _preload(config["preload"]) if warm else 0
+    failed = preload(config["preload"]) if warm else 0
     ready = channel.frame(agent.ready())
     confinement = confine.Confinement(config["clone_flags"], config["enter"], config["seal"], ready)
     # Objects for standard output are created here for the children, where it is a pipe like standard error is here.
@@ -58,7 +58,7 @@ def main() -> None:
     if warm:
         for _ in range(_REHEARSALS):
             prepared.rehearse()
-    generators = _generators()
+    seeds = generators()
     # The collector never looks at the current objects again.
     gc.collect()
     gc.freeze()
@@ -68,7 +68,7 @@ def main() -> None:
     version = int.from_bytes(bytes(sys.version_info[:3]), "big")
     control.send(b"".join(word.to_bytes(8, sys.byteorder) for word in (_HELLO, failed, version)))
     # From here on, this process touches as little memory as possible: each page would be copied after every fork.
-    _child(generators, prepared, confinement)
+    _child(seeds, prepared, confinement)
 
 
 def _child(generators: list[Callable[[], None]], prepared: agent.Agent, confinement: confine.Confinement) -> NoReturn:
@@ -102,7 +102,7 @@ def _report(failure: confine.StepFailed) -> NoReturn:
         os._exit(EXIT_BROKEN)
 
 
-def _preload(modules: list[str]) -> int:
+def preload(modules: list[str]) -> int:
     """Import modules that programs often need, so that children have them at no cost, and those that the operator has
     named. Bit N of the result is set if the N-th of these could not be imported."""
     from coracle_guest import preload
@@ -154,7 +154,7 @@ def _receive(socket: _socket.socket) -> tuple[bytes, list[int]]:
     return message, fds
 
 
-def _generators() -> list[Callable[[], None]]:
+def generators() -> list[Callable[[], None]]:
     """Functions that seed the generators in memory. Children share the zygote's, so each needs different seeds."""
     found: list[Callable[[], None]] = []
     random = sys.modules.get("random")
