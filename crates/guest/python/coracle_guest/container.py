@@ -10,6 +10,7 @@ Where the container's runtime cannot keep several sandboxes apart, it makes only
 from __future__ import annotations
 
 import base64
+import errno
 import gc
 import os
 import select
@@ -34,6 +35,9 @@ _QUICK = 40
 _SLOW = 640
 # Nameless files are looked for each time as many intervals have passed.
 _NAMELESS_EVERY = 4
+
+# Milliseconds after which the next process is forked.
+_UNHURRIED = 5
 
 # Numbers out of the way of those that a sandbox has.
 _SOURCE, _TARGET = 100, 101
@@ -103,6 +107,8 @@ class Agent:
         self._poll = select.poll()
         start = self._first()
         self._device = _device("/workspace")
+        # The process that waits for the next call.
+        self._ahead: tuple[enclosure.Child, tuple[int, int, int]] | None = None
         self._is_spent = False
         sys.path[:] = paths.search()
         sys.meta_path.append(paths.Absent())
@@ -148,8 +154,12 @@ class Agent:
         """Serve until the host is gone."""
         for frame in self._waiting:
             self._follow(*frame)
+        self._make_ahead()
         while True:
             ready = self._wait()
+            if not ready:
+                # Not right after a call has begun: the two would compete for the processor.
+                self._make_ahead()
             if self._wake in ready:
                 _drain(self._wake)
                 self._reap()
@@ -169,7 +179,7 @@ class Agent:
         poll.register(self._host.source, select.POLLIN)
         poll.register(self._wake, select.POLLIN)
         now = _now()
-        patience = None
+        patience = None if self._ahead or self._is_spent else _UNHURRIED
         for slot in self._slots.values():
             for stream, fd in enumerate(slot.fds):
                 if fd is None:
@@ -213,56 +223,77 @@ class Agent:
             self._carry(number, set())
 
     def _open(self, number: int, limits: dict[str, Any]) -> None:
-        """Make a sandbox."""
-        import socket
-
+        """Make a sandbox, of the process that waits for it."""
         if self._is_spent:
             self._host.tell(number, mux.FAILED, {"reason": "this container has had its sandbox"})
             return
         self._is_spent = not self._plan.apart
-        ours, theirs = socket.socketpair()
-        (out_reader, out_writer), (err_reader, err_writer) = os.pipe(), os.pipe()
-        given = (theirs.fileno(), out_writer, err_writer)
         try:
-            child = enclosure.Child(self._plan, str(number), given)
+            child, fds = self._ahead or self._make()
         except enclosure.StepFailed as error:
             self._host.tell(number, mux.FAILED, {"reason": str(error)})
-            for fd in (out_reader, out_writer, err_reader, err_writer):
-                os.close(fd)
             return
-        if child.pid == 0:
-            self._become(child, number, limits)
-        fds = (ours.detach(), out_reader, err_reader)
-        theirs.close()
-        os.close(out_writer)
-        os.close(err_writer)
-        for fd in fds:
-            os.set_blocking(fd, False)
+        self._ahead = None
         slot = Slot(child.pid, limits, fds)
         slot.next_look = _now() + _QUICK
         self._slots[number] = slot
-        reason = child.map_users()
-        if reason:
-            self._host.tell(number, mux.FAILED, {"reason": reason})
-            self._kill(slot)
+        child.order(channel.dumps({"slot": str(number), "limits": limits}).encode())
 
-    def _become(self, child: enclosure.Child, number: int, limits: dict[str, Any]) -> NoReturn:
+    def _make(self) -> tuple[enclosure.Child, tuple[int, int, int]]:
+        """Fork a process that will be a sandbox."""
+        import socket
+
+        ours, theirs = socket.socketpair()
+        (out_reader, out_writer), (err_reader, err_writer) = os.pipe(), os.pipe()
+        fds = (ours.detach(), out_reader, err_reader)
+        try:
+            child = enclosure.Child(self._plan, (theirs.fileno(), out_writer, err_writer))
+            if child.pid == 0:
+                self._become(child)
+            reason = child.map_users()
+            if reason:
+                raise enclosure.StepFailed(reason, 0)
+        except enclosure.StepFailed:
+            for fd in fds:
+                os.close(fd)
+            raise
+        finally:
+            theirs.close()
+            os.close(out_writer)
+            os.close(err_writer)
+        for fd in fds:
+            os.set_blocking(fd, False)
+        return child, fds
+
+    def _make_ahead(self) -> None:
+        """Fork the next process. If that fails, the next call reports why."""
+        if self._ahead is None and not self._is_spent:
+            try:
+                self._ahead = self._make()
+            except enclosure.StepFailed:
+                pass
+
+    def _become(self, child: enclosure.Child) -> NoReturn:
         """In the child: run from the fork to the end of the sandbox."""
+        plan = self._plan
         try:
             child.wait_for_parent()
             child.settle()
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            self._prepared.adopt()
             os.setsid()
             os.umask(0o022)
-            self._plan.enter_mounts(number)
-            self._plan.leave_users()
+            plan.enter_mounts()
+            self._prepared.rehearse()
+            order = channel.loads(child.wait_for_order().decode())
+            self._prepared.adopt()
+            plan.bind_artifacts(order["slot"])
+            plan.leave_users()
             os.chdir("/workspace")
             if not os.access("/workspace", os.W_OK | os.X_OK):
-                raise enclosure.StepFailed("write to /workspace as the user of the code", 13)
-            self._plan.limit(limits)
-            self._plan.seal()
+                raise enclosure.StepFailed("write to /workspace as the user of the code", errno.EACCES)
+            plan.limit(order["limits"])
+            plan.seal()
         except enclosure.StepFailed as error:
             _report(error.step, error.errno)
         except OSError as error:
@@ -297,6 +328,12 @@ class Agent:
                 return
             if pid == 0:
                 return
+            if self._ahead is not None and self._ahead[0].pid == pid:
+                child, fds = self._ahead
+                self._ahead = None
+                child.abandon()
+                for fd in fds:
+                    os.close(fd)
             for number, slot in self._slots.items():
                 if slot.pid == pid:
                     slot.exited = True

@@ -41,8 +41,13 @@ ARTIFACTS = "/artifacts"
 # Shared memory and queues of the whole container.
 _SHARED = ("/dev/shm", "/dev/mqueue")
 
-# Descriptor numbers in a sandbox.
+# Limits without which there is no sandbox.
+_NEEDED = ("RLIMIT_NOFILE", "RLIMIT_FSIZE")
+
+# Descriptor numbers in a sandbox. The order is closed before code runs.
 CHANNEL = 3
+_ORDER = 4
+_MOST_ORDER = 4096
 _ASIDE = 200
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -73,6 +78,10 @@ def _call(step: str, result: int) -> int:
 def _mount(kind: bytes | None, source: str, target: str, flags: int, options: str = "") -> None:
     result = _libc.mount(source.encode(), target.encode(), kind, ctypes.c_ulong(flags), options.encode() or None)
     _call(f"mount {target}", result)
+
+
+def _hide(path: str) -> None:
+    _mount(b"tmpfs", "tmpfs", path, _NOSUID | _NODEV | _NOEXEC | _RDONLY, "size=4k,mode=0555")
 
 
 def fork(flags: int) -> int:
@@ -108,7 +117,7 @@ class Plan:
         """Set up a process like a sandbox. Returns the reason if that fails."""
         reader, writer = os.pipe()
         try:
-            child = Child(self, "", None)
+            child = Child(self, None)
         except StepFailed as error:
             os.close(reader)
             os.close(writer)
@@ -116,7 +125,8 @@ class Plan:
         if child.pid == 0:
             try:
                 child.wait_for_parent()
-                self.enter_mounts(None)
+                self.enter_mounts()
+                self.bind_artifacts("")
                 self.leave_users()
                 os.write(writer, b"\0")
             except StepFailed as error:
@@ -132,22 +142,28 @@ class Plan:
         os.waitpid(child.pid, 0)
         return reason or ("" if told == b"\0" else told.decode("utf-8", "replace") or "a child did not answer")
 
-    def enter_mounts(self, slot: int | None) -> None:
-        """Mount what belongs to one sandbox. `slot` is its number, unless this is a trial."""
+    def enter_mounts(self) -> None:
+        """Mount what belongs to one sandbox, whichever it will be."""
         if not self.apart:
             return
         plain = _NOSUID | _NODEV
         _mount(None, "none", "/", _REC | _PRIVATE)
         owner = f"uid={INSIDE_ID},gid={INSIDE_ID}"
         _mount(b"tmpfs", "tmpfs", "/tmp", plain, f"size={self.tmp_bytes},nr_inodes={_TMP_FILES},mode=0700,{owner}")
-        _mount(None, CALLS if slot is None else f"{CALLS}/{slot}", ARTIFACTS, _BIND)
-        for hidden in (CALLS, *(path for path in _SHARED if os.path.isdir(path))):
-            _mount(b"tmpfs", "tmpfs", hidden, plain | _NOEXEC | _RDONLY, "size=4k,mode=0555")
+        for path in _SHARED:
+            if os.path.isdir(path):
+                _hide(path)
         try:
             _mount(b"proc", "proc", "/proc", plain | _NOEXEC | _RDONLY, "subset=pid")
         except StepFailed:
             # An older kernel.
             _mount(b"proc", "proc", "/proc", plain | _NOEXEC | _RDONLY)
+
+    def bind_artifacts(self, slot: str) -> None:
+        """Mount the folder of one sandbox at `/artifacts`, and hide those of the others."""
+        if self.apart:
+            _mount(None, f"{CALLS}/{slot}", ARTIFACTS, _BIND)
+            _hide(CALLS)
 
     def leave_users(self) -> None:
         """Become the user that code runs as, without any capability."""
@@ -188,7 +204,13 @@ class Plan:
                 continue
             hard = resource.getrlimit(number)[1]
             most = most if hard == resource.RLIM_INFINITY else min(most, hard)
-            resource.setrlimit(number, (most, most))
+            try:
+                resource.setrlimit(number, (most, most))
+            except ValueError:
+                # Some runtimes do not have all of them. The watch counts memory and processes, and the others only
+                # matter where sandboxes share a kernel's counters.
+                if self.apart or name in _NEEDED:
+                    raise StepFailed(f"set {name}", 1) from None
 
     def seal(self) -> None:
         """Allow only the system calls that code needs."""
@@ -198,11 +220,10 @@ class Plan:
 
 
 class Child:
-    """A new process, as its parent and itself see it."""
+    """A new process, as its parent and itself see it. It is set up before it is known what for, and then waits."""
 
-    def __init__(self, plan: Plan, name: str, descriptors: tuple[int, int, int] | None) -> None:
+    def __init__(self, plan: Plan, descriptors: tuple[int, int, int] | None) -> None:
         self._plan = plan
-        self.name = name
         self._descriptors = descriptors
         self._reader, self._writer = os.pipe()
         try:
@@ -223,16 +244,34 @@ class Child:
             os.write(self._writer, b"\0")
             return ""
         except OSError as error:
+            self.abandon()
             return f"map the user of the code: {error.strerror}"
-        finally:
-            os.close(self._writer)
+
+    def order(self, order: bytes) -> None:
+        """In the parent: say what the child is for."""
+        try:
+            os.write(self._writer, order)
+        except BrokenPipeError:  # its end is reported by its exit
+            pass
+        self.abandon()
+
+    def abandon(self) -> None:
+        """In the parent: close the pipe. A child without an order ends."""
+        os.close(self._writer)
 
     def wait_for_parent(self) -> None:
         """In the child: wait until `map_users` is done."""
         os.close(self._writer)
         if not os.read(self._reader, 1):
             os._exit(70)
-        os.close(self._reader)
+
+    def wait_for_order(self) -> bytes:
+        """In the child, after `settle`: wait until it is known what for."""
+        order = os.read(_ORDER, _MOST_ORDER)
+        if not order:
+            os._exit(0)
+        os.close(_ORDER)
+        return order
 
     def settle(self) -> None:
         """In the child: keep the sandbox's own descriptors, and close all others."""
@@ -241,11 +280,12 @@ class Child:
 
         null = os.open("/dev/null", os.O_RDONLY)
         channel, stdout, stderr = self._descriptors
-        high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _ASIDE) for fd in (null, stdout, stderr, channel)]
+        wanted = (null, stdout, stderr, channel, self._reader)
+        high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _ASIDE) for fd in wanted]
         for target, fd in enumerate(high):
             os.dup2(fd, target, inheritable=target < CHANNEL)
         for name in os.listdir("/proc/self/fd"):
-            if int(name) > CHANNEL:
+            if int(name) > _ORDER:
                 try:
                     os.close(int(name))
                 except OSError:  # that of the listing itself
