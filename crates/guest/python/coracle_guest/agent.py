@@ -93,7 +93,10 @@ class Agent:
         self._streams.install()
 
     def adopt(self) -> None:
-        """Create the descriptors that a child of the zygote already has, in a process that was started otherwise."""
+        """Do what a child of the zygote need not, in a process that was started otherwise: create descriptors, and note
+        that this is another process."""
+        self._link.adopt()
+        self._python.adopt()
         posix.set_inheritable(self._fd, False)
         for source, target in ((1, streams.COPIES[1]), (2, streams.COPIES[2]), *((2, fd) for fd in reserve.DESCRIPTORS)):
             posix.dup2(source, target, inheritable=False)

@@ -91,6 +91,10 @@ class Link:
         self._agent: _Waiter | None = None
         self._requests: list[dict[str, Any]] = []
 
+    def adopt(self) -> None:
+        """Belong to this process, which a process with the link has forked."""
+        self._owner = posix.getpid()
+
     def send(self, frame: dict[str, Any]) -> None:
         """Send one complete frame, whatever other threads send. Raises `ValueError`/`TypeError` before sending
         anything."""

@@ -20,7 +20,9 @@ INSIDE_ID = 1000
 """The user and group ID of code in its own user namespace."""
 
 _NEW_NAMESPACES = 0x00020000 | 0x08000000 | 0x04000000 | 0x10000000 | 0x20000000  # mounts, ipc, uts, user, pid
-_NEW_IDS = 0x10000000 | 0x20000000
+# Without its own /proc, a process of another pid namespace could not find itself, so a sandbox that is alone in its
+# container has only another user.
+_NEW_USER = 0x10000000
 _SIGCHLD = 17
 _NOSUID, _NODEV, _NOEXEC, _RDONLY = 2, 4, 8, 1
 _BIND, _REC, _PRIVATE = 0x1000, 0x4000, 0x40000
@@ -107,7 +109,7 @@ class Plan:
         self.flags, self.apart = _NEW_NAMESPACES, True
         self.why = self._attempt()
         if self.why:
-            self.flags, self.apart = _NEW_IDS, False
+            self.flags, self.apart = _NEW_USER, False
             if self._attempt():
                 self.flags = 0
                 if self.ids[0] == 0:

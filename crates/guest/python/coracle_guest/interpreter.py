@@ -66,6 +66,10 @@ class Interpreter:
         self._pid = posix.getpid()
         self._runs = 0
 
+    def adopt(self) -> None:
+        """Belong to this process, which a process with the interpreter has forked."""
+        self._pid = posix.getpid()
+
     def install(self) -> None:
         """Make our namespace the `__main__` of this process."""
         sys.modules["__main__"] = self._module
