@@ -5,9 +5,9 @@
 //! before code runs).
 
 mod cgroup;
-mod disk;
-mod guest_files;
-mod instance;
+pub(crate) mod disk;
+pub(crate) mod guest_files;
+pub(crate) mod instance;
 mod kernel_version;
 mod launcher;
 mod life;
@@ -22,6 +22,9 @@ mod watch;
 
 pub use disk::{Usage as FolderUsage, remove as remove_folder, usage as folder_usage};
 pub use kernel_version::{OLDEST_KERNEL, kernel_version};
+pub(crate) use launcher::{ENVIRONMENT_OF_CODE, filters_of_code};
+pub(crate) use sandbox::shell_status;
+
 pub use launcher::{ForkedLauncher, fork_launcher, launcher_main, reset_sigchld};
 
 use crate::{Backend, Sandbox, SandboxError, Spec, python};
@@ -80,7 +83,7 @@ pub struct Environment {
 }
 
 /// The path of the packages in sandboxes, which `paths.py` of the guest also uses.
-const ENVIRONMENT: &str = "/environment";
+pub(crate) const ENVIRONMENT: &str = "/environment";
 
 /// The maximum number of modules to import in advance: the zygote reports failures as a bit set.
 pub const MOST_PRELOADED: usize = 64;
@@ -435,7 +438,7 @@ fn shows_home(folder: &Path, seen_at: &Path, above_home: &[Above]) -> Option<Str
 }
 
 /// The workspace as the server sees it. The launcher must find the same folder.
-fn resolve_workspace(workspace: &Path) -> Result<(PathBuf, fs::Metadata), SandboxError> {
+pub(crate) fn resolve_workspace(workspace: &Path) -> Result<(PathBuf, fs::Metadata), SandboxError> {
     let wrong = |reason: String| SandboxError::Workspace { path: workspace.to_owned(), reason };
     let path = fs::canonicalize(workspace).map_err(|error| wrong(error.to_string()))?;
     let metadata = fs::metadata(&path).map_err(|error| wrong(error.to_string()))?;

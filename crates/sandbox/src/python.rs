@@ -136,6 +136,25 @@ pub(crate) fn fit(made_for: &PythonInterpreter, path: &Path) -> Result<(), Strin
     Err(format!("it was made for {made_for}, and sandboxes run Python {} ({})", found.version, path.display()))
 }
 
+/// Prints the suffix of extension modules, and the folders of the standard library.
+const LIBRARY: &str = "import sysconfig; print(sysconfig.get_config_var('EXT_SUFFIX') or ''); \
+    print(sysconfig.get_path('stdlib')); print(sysconfig.get_path('platstdlib'))";
+
+/// The suffix of extension modules of an interpreter, and the folders of its standard library.
+pub(crate) fn abi_and_folders(path: &Path) -> Result<(String, Vec<PathBuf>), PythonError> {
+    let broken = |reason: String| PythonError::Broken { path: path.display().to_string(), reason };
+    let told = Command::new(path).args(["-I", "-S", "-c", LIBRARY]).stdin(Stdio::null()).output();
+    let told = told.map_err(|error| broken(error.to_string()))?;
+    let text = String::from_utf8_lossy(&told.stdout);
+    let mut lines = text.lines();
+    let Some(abi) = lines.next().filter(|_| told.status.success()) else {
+        return Err(broken(String::from_utf8_lossy(&told.stderr).lines().last().unwrap_or_default().to_owned()));
+    };
+    let mut folders: Vec<_> = lines.map(PathBuf::from).collect();
+    folders.dedup();
+    Ok((abi.to_owned(), folders))
+}
+
 /// Resolves a path, or a name on `PATH`.
 fn resolve(wanted: &Path) -> Option<PathBuf> {
     if wanted.components().count() > 1 {

@@ -138,6 +138,7 @@ class Agent:
             "failed": failed,
             "apart": self._plan.apart,
             "why": self._plan.why,
+            "workspace": os.stat("/workspace").st_ino,
         }
         host.tell(0, mux.HELLO, hello)
 

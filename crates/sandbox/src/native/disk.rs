@@ -68,7 +68,7 @@ struct Left {
 
 /// The last walk of each folder.
 #[derive(Debug, Default)]
-pub(super) struct Ledger {
+pub(crate) struct Ledger {
     last_walks: Mutex<HashMap<PathBuf, LastWalk>>,
 }
 
@@ -149,7 +149,7 @@ impl LastWalk {
 
 /// The occasion of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum When {
+pub(crate) enum When {
     /// Before a sandbox is opened. The caller waits for the answer.
     Opening,
     /// While code runs.
@@ -164,15 +164,15 @@ pub(super) enum When {
 
 /// The limits of a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Most {
-    pub(super) megabytes: u64,
-    pub(super) files: u64,
-    pub(super) any_depth: bool,
+pub(crate) struct Most {
+    pub(crate) megabytes: u64,
+    pub(crate) files: u64,
+    pub(crate) any_depth: bool,
 }
 
 impl Most {
     /// The limits of an execution's workspace.
-    pub(super) fn of_workspace(limits: &Limits) -> Self {
+    pub(crate) fn of_workspace(limits: &Limits) -> Self {
         Self { megabytes: limits.workspace_mb, files: limits.workspace_files, any_depth: false }
     }
 
@@ -181,12 +181,12 @@ impl Most {
     }
 
     /// The limits of an execution's artifacts.
-    pub(super) fn of_artifacts(limits: &Limits) -> Self {
+    pub(crate) fn of_artifacts(limits: &Limits) -> Self {
         Self { megabytes: limits.artifacts_mb, files: limits.workspace_files, any_depth: false }
     }
 
     /// For a folder that is already over its limits, raises them to its contents.
-    pub(super) fn raised_to(self, there: Usage) -> Self {
+    pub(crate) fn raised_to(self, there: Usage) -> Self {
         Self {
             megabytes: self.megabytes.max(there.megabytes()),
             files: self.files.max(there.files),
@@ -197,15 +197,15 @@ impl Most {
 
 /// A folder that is over its limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Over {
-    pub(super) usage: Usage,
-    pub(super) cause: Cause,
+pub(crate) struct Over {
+    pub(crate) usage: Usage,
+    pub(crate) cause: Cause,
 }
 
 impl Ledger {
     /// Walks the folder if a walk is due. Returns whether it is over its limits. `unseen` measures files that a walk
     /// does not find.
-    pub(super) async fn check(
+    pub(crate) async fn check(
         &self,
         folder: &Path,
         name: &str,
@@ -242,14 +242,14 @@ impl Ledger {
     }
 
     /// Notes that a folder is empty, before anyone can write to it.
-    pub(super) fn begin(&self, folder: &Path) {
+    pub(crate) fn begin(&self, folder: &Path) {
         if let Some(now) = left(folder) {
             self.lock().insert(folder.to_owned(), LastWalk::new(now, Usage::default()));
         }
     }
 
     /// Forgets a folder that has been removed.
-    pub(super) fn forget(&self, folder: &Path) {
+    pub(crate) fn forget(&self, folder: &Path) {
         self.lock().remove(folder);
     }
 

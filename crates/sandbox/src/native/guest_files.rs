@@ -63,6 +63,46 @@ pub(crate) fn install(home: &Path, run_dir: &Path, python: &Path) -> io::Result<
     }
 }
 
+const COMPILE_ONLY: &str = "import compileall, py_compile, sys; \
+    compileall.compile_dir(sys.argv[1], quiet=2, stripdir=sys.argv[1], prependdir='/coracle', \
+    invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)";
+
+/// Returns a folder with the guest's packages for containers, and creates it if necessary. An image may have another
+/// Python than this machine. If it is the same, nothing need be compiled in a container.
+pub(crate) fn install_for_containers(home: &Path, run_dir: &Path) -> io::Result<PathBuf> {
+    let cache = home.join("cache");
+    let folder = cache.join(format!("container-{}", coracle_guest::DIGEST));
+    if folder.is_dir() {
+        return Ok(folder);
+    }
+    let aside = run_dir.join("guest");
+    fs::create_dir_all(&cache)?;
+    for (path, content) in coracle_guest::FILES {
+        let file = aside.join(path);
+        fs::create_dir_all(file.parent().unwrap_or(&aside))?;
+        fs::write(file, content)?;
+    }
+    if let Ok(python) = crate::python::find(None) {
+        let compiled = Command::new(python.path)
+            .args(["-I", "-S", "-X", "no_debug_ranges", "-c", COMPILE_ONLY])
+            .arg(&aside)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .process_group(0)
+            .status();
+        if !compiled.is_ok_and(|status| status.success()) {
+            tracing::debug!("cannot compile the guest's files");
+        }
+    }
+    open_to_sandboxes(&aside)?;
+    match fs::rename(&aside, &folder) {
+        Ok(()) => Ok(folder),
+        // Another process was faster.
+        Err(_) if folder.is_dir() => fs::remove_dir_all(&aside).map(|()| folder),
+        Err(error) => Err(error),
+    }
+}
+
 /// Makes files readable: when Coracle runs as root, sandboxes read them as another user, whatever the umask.
 fn open_to_sandboxes(folder: &Path) -> io::Result<()> {
     fs::set_permissions(folder, Permissions::from_mode(0o755))?;

@@ -21,6 +21,8 @@ mod seccomp;
 mod serve;
 mod zygote;
 
+pub(crate) use zygote::ENVIRONMENT as ENVIRONMENT_OF_CODE;
+
 use super::messages::{self, Say, Start};
 use super::process::Process;
 use kernel::Forked;
@@ -61,6 +63,15 @@ pub fn launcher_main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The filters for the system calls of code, in the order of installation, for a process that confines itself. Memory is
+/// measured by adding up processes.
+pub(crate) fn filters_of_code() -> std::io::Result<Vec<Vec<u8>>> {
+    let [base, refused] = seccomp::of_zygote(seccomp::MemoryCount::Processes).map_err(std::io::Error::other)?;
+    let seal = seccomp::of_seal().map_err(std::io::Error::other)?;
+    // The first one refuses the call that installs another.
+    Ok([seal, refused, base].iter().map(|program| seccomp::to_bytes(program)).collect())
 }
 
 /// Resets SIGCHLD, so that this process can wait for its children even if its parent ignores the signal, which is

@@ -132,7 +132,7 @@ impl Drop for NativeControl {
 }
 
 /// A wait status as shells report it.
-fn shell_status(status: i32) -> i32 {
+pub(crate) fn shell_status(status: i32) -> i32 {
     let signal = status & 0x7f;
     if signal == 0 { (status >> 8) & 0xff } else { 128 + signal }
 }

@@ -70,7 +70,7 @@ const BOOT: &str = "import sys; sys.path.append('/coracle'); from coracle_guest 
 
 /// The complete environment of code in a sandbox. Numeric libraries get one thread, because a process with threads
 /// cannot enter a user namespace, and a sandbox has few processors.
-pub(super) const ENVIRONMENT: [(&str, &str); 12] = [
+pub(crate) const ENVIRONMENT: [(&str, &str); 12] = [
     ("PATH", "/coracle/bin:/usr/local/bin:/usr/bin:/bin"),
     ("HOME", "/tmp"),
     ("USER", "coderunner"),
