@@ -9,6 +9,7 @@
 
 pub mod backend_contract;
 pub mod call_log_contract;
+pub mod engine;
 pub mod filtered;
 pub mod guest;
 pub mod harness;

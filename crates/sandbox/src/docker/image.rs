@@ -95,6 +95,8 @@ pub struct ImageParts {
     pub python: Option<PathBuf>,
     /// A folder of packages for it.
     pub packages: Option<PathBuf>,
+    /// The program that containers get, whose libraries the image must have.
+    pub program: Option<PathBuf>,
 }
 
 /// An image that was made.
@@ -191,6 +193,7 @@ fn archive(parts: &ImageParts, folder: &Path) -> Result<Archive, SandboxError> {
         None => None,
     };
     let binaries = tree.files.iter().chain(packages.iter().flat_map(|(_, packages)| &packages.files));
+    let binaries = binaries.chain(&parts.program);
     for library in libraries(binaries.filter(|path| is_elf(path)))? {
         let is_own = packages.as_ref().is_some_and(|(folder, _)| library.starts_with(folder));
         if !is_own {

@@ -70,8 +70,8 @@ pub fn launcher_main() -> ExitCode {
 pub(crate) fn filters_of_code() -> std::io::Result<Vec<Vec<u8>>> {
     let [base, refused] = seccomp::of_zygote(seccomp::MemoryCount::Processes).map_err(std::io::Error::other)?;
     let seal = seccomp::of_seal().map_err(std::io::Error::other)?;
-    // The first one refuses the call that installs another.
-    Ok([seal, refused, base].iter().map(|program| seccomp::to_bytes(program)).collect())
+    // The last one refuses the call that installs another.
+    Ok([seal, base, refused].iter().map(|program| seccomp::to_bytes(program)).collect())
 }
 
 /// Resets SIGCHLD, so that this process can wait for its children even if its parent ignores the signal, which is
