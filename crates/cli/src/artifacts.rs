@@ -1,10 +1,11 @@
 //! `coracle artifacts`: the files that code wrote to `/artifacts`.
 
+use crate::backends::{Sandboxes, native};
 use crate::output::{columns, json, plain};
 use crate::settings::load;
 use crate::status::{Mistake, Status};
 use crate::variables;
-use crate::wiring::{Sandboxes, cancellable, native, store, workspaces};
+use crate::wiring::{cancellable, store, workspaces};
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use coracle_config::Loaded;
@@ -117,6 +118,7 @@ impl Kept {
             python: settings.execution.python.clone(),
             folders: Vec::new(),
             packages: Packages::default(),
+            containers: None,
         };
         let config = EngineConfig { workspaces: workspaces(settings)?, session_idle: Duration::from_mins(1) };
         let engine = Engine::new(config, native(&sandboxes)?, store, None);

@@ -6,6 +6,7 @@
 
 mod checks;
 mod data;
+mod docker;
 mod fixes;
 mod machine;
 mod native;
@@ -43,7 +44,8 @@ pub(crate) fn run(arguments: &DoctorArguments, config: Option<&Path>) -> anyhow:
 
 async fn diagnose(config: Option<&Path>) -> Diagnosis {
     let machine = Machine::read(Path::new("/"));
-    let tiers = vec![native::examine(&machine).await];
+    let mut tiers = vec![native::examine(&machine).await];
+    tiers.extend(docker::examine(config).await);
     Diagnosis {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         safe: tiers.iter().any(|tier| tier.verdict.is_safe()),

@@ -3,6 +3,7 @@
 mod report;
 
 use crate::audit::Audit;
+use crate::backends::{Containers, Sandboxes, backend_for_one};
 use crate::output::error_text;
 use crate::python_environment::packages;
 use crate::settings::flag;
@@ -11,8 +12,7 @@ use crate::spinner::Spinner;
 use crate::status::Status;
 use crate::terminal::Terminal;
 use crate::wiring::{
-    Purpose, Sandboxes, check, engine, folders, has_tools, lasting_store, native_for_one, store, told, toolbox_if_any,
-    workspaces,
+    Purpose, check, engine, folders, has_tools, lasting_store, store, told, toolbox_if_any, workspaces,
 };
 use crate::workspace_folder;
 use anyhow::Context;
@@ -194,6 +194,7 @@ async fn execute(
         python: settings.execution.python.clone(),
         folders: folders(settings)?,
         packages: packages(settings)?,
+        containers: Containers::wanted(settings),
     };
     // Listens before anything is started that a signal could leave behind.
     let cancel = CancellationToken::new();
@@ -213,7 +214,7 @@ async fn execute(
     let purpose = if arguments.own_servers { Purpose::CommandAlone } else { Purpose::Command };
     let toolbox = toolbox_if_any(&loaded, &store, Map::new(), purpose)?;
     let audit = Audit::new(&loaded, is_kept.then_some(&store))?;
-    let engine = engine(settings, audit.log(), native_for_one(&sandboxes, launcher)?, store, toolbox.clone())?;
+    let engine = engine(settings, audit.log(), backend_for_one(&sandboxes, launcher)?, store, toolbox.clone())?;
     if !is_kept {
         let open = || -> Pin<Box<dyn Future<Output = _> + Send>> { Box::pin(lasting_store()) };
         engine.keep_artifacts_in(Lasting::new(Box::new(open)));

@@ -1,10 +1,11 @@
 //! Code shared by `coracle mcp` and `coracle up`: a long-running engine and its front end.
 
 use crate::audit::Audit;
+use crate::backends::{Containers, Sandboxes, backend_with_first};
 use crate::python_environment::packages;
 use crate::settings::flag;
 use crate::status::Mistake;
-use crate::wiring::{Purpose, Sandboxes, check, engine, folders, native_with_first, store, toolbox, toolbox_if_any};
+use crate::wiring::{Purpose, check, engine, folders, store, toolbox, toolbox_if_any};
 use crate::workspace_folder;
 use clap::Args;
 use coracle_config::{Flag, Loaded};
@@ -112,10 +113,11 @@ impl Serving {
             python: settings.execution.python.clone(),
             folders: folders(settings)?,
             packages: packages(settings)?,
+            containers: Containers::wanted(settings),
         };
         let profile = settings.server.profile.parse().unwrap_or_default();
         let may_ask = if profile == Profile::Direct { clients_may_be_asked() } else { Map::new() };
-        let backend = native_with_first(&sandboxes, launcher)?;
+        let backend = backend_with_first(&sandboxes, launcher)?;
         let store = store().await?;
         let toolbox = match servers {
             ServerSet::Fixed => toolbox_if_any(loaded, &store, may_ask, Purpose::Own)?,

@@ -21,6 +21,7 @@ macro_rules! eprint {
 mod agent;
 mod artifacts;
 mod audit;
+mod backends;
 mod backup;
 mod bench;
 mod chat;
@@ -34,6 +35,7 @@ mod failures;
 mod flows;
 mod frontend;
 mod guardrails;
+mod image;
 mod install_method;
 mod installation;
 mod listening;
@@ -131,6 +133,8 @@ enum Command {
     Skills(skills::SkillsArguments),
     /// Manage the Python packages that sandboxed code can import.
     Env(python_environment::EnvArguments),
+    /// Make the container image for sandboxes of type `docker`.
+    Image(image::ImageArguments),
     /// List, inspect, replay and remove sessions.
     Sessions(sessions::SessionsArguments),
     /// List plans of what code would do, and run them after approval.
@@ -223,6 +227,7 @@ fn main() -> ExitCode {
         Command::Policy(arguments) => policy::run(&arguments, config),
         Command::Guardrails(arguments) => guardrails::run(&arguments, config),
         Command::Config(arguments) => config::run(&arguments, config),
+        Command::Image(arguments) => image::run(arguments, config),
         Command::Doctor(arguments) => doctor::run(&arguments, config),
         Command::Installation(arguments) => installation::run(&arguments, config),
         Command::McpDemo(arguments) => mcp_demo::run(&arguments),

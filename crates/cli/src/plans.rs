@@ -3,12 +3,13 @@
 mod render;
 
 use crate::audit::Audit;
+use crate::backends::{Containers, Sandboxes, backend};
 use crate::output::{agreed, columns, counted, json, plain};
 use crate::python_environment::packages;
 use crate::settings::load;
 use crate::signals::Signals;
 use crate::status::{Mistake, Status};
-use crate::wiring::{Purpose, Sandboxes, check, engine, folders, native, store, toolbox_if_any};
+use crate::wiring::{Purpose, check, engine, folders, store, toolbox_if_any};
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use coracle_engine::{Engine, PlanApproval, PlanError};
@@ -93,11 +94,12 @@ pub(crate) fn run(arguments: &PlansArguments, config: Option<&Path>) -> anyhow::
             python: settings.execution.python.clone(),
             folders: folders(settings)?,
             packages: packages(settings)?,
+            containers: Containers::wanted(settings),
         };
         let store = store().await?;
         let toolbox = toolbox_if_any(&loaded, &store, Map::new(), Purpose::Command)?;
         let audit = Audit::new(&loaded, Some(&store))?;
-        let engine = engine(settings, audit.log(), native(&sandboxes)?, store, toolbox.clone())?;
+        let engine = engine(settings, audit.log(), backend(&sandboxes)?, store, toolbox.clone())?;
         let done = command(&engine, &arguments.command, &cancel).await;
         engine.shutdown().await;
         if let Some(toolbox) = toolbox {

@@ -1,15 +1,14 @@
 //! `coracle sessions`: lists, shows, exports and replays sessions.
 
 use crate::audit::Audit;
+use crate::backends::{Containers, Sandboxes, backend};
 use crate::output::{columns, counted, json, plain, plain_lines};
 use crate::python_environment::packages;
 use crate::settings::load;
 use crate::signals::Signals;
 use crate::status::{Mistake, Status};
 use crate::variables;
-use crate::wiring::{
-    Purpose, Sandboxes, cancellable, check, engine, folders, native, store, toolbox_if_any, workspaces,
-};
+use crate::wiring::{Purpose, cancellable, check, engine, folders, store, toolbox_if_any, workspaces};
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use coracle_accounts::user_name;
@@ -286,10 +285,11 @@ fn replay(user: &UserId, one: &One, files: ReplayFiles, config: Option<&Path>) -
             python: settings.execution.python.clone(),
             folders: folders(settings)?,
             packages: packages(settings)?,
+            containers: Containers::wanted(settings),
         };
         let toolbox = toolbox_if_any(&loaded, &store, Map::new(), Purpose::Command)?;
         let audit = Audit::new(&loaded, Some(&store))?;
-        let engine = engine(settings, audit.log(), native(&sandboxes)?, store, toolbox.clone())?;
+        let engine = engine(settings, audit.log(), backend(&sandboxes)?, store, toolbox.clone())?;
         let replayed = engine.replay(user, &session, files, &settings.limits(), &cancel).await;
         engine.shutdown().await;
         if let Some(toolbox) = toolbox {

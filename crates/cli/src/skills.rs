@@ -8,10 +8,11 @@ mod show;
 mod test;
 
 use crate::audit::Audit;
+use crate::backends::{Containers, Sandboxes, backend};
 use crate::python_environment::packages;
 use crate::settings::{announce, load};
 use crate::status::{Mistake, Status};
-use crate::wiring::{Purpose, Sandboxes, cancellable, check, engine, folders, native, store, toolbox_if_any};
+use crate::wiring::{Purpose, cancellable, check, engine, folders, store, toolbox_if_any};
 use clap::{Args, Subcommand};
 use coracle_config::Loaded;
 use coracle_engine::{Engine, SkillError};
@@ -97,11 +98,12 @@ async fn opened(loaded: &Loaded) -> anyhow::Result<(Engine, Option<std::sync::Ar
         python: settings.execution.python.clone(),
         folders: folders(settings)?,
         packages: packages(settings)?,
+        containers: Containers::wanted(settings),
     };
     let store = store().await?;
     let toolbox = toolbox_if_any(loaded, &store, Map::new(), Purpose::Command)?;
     let audit = Audit::new(loaded, Some(&store))?;
-    Ok((engine(settings, audit.log(), native(&sandboxes)?, store, toolbox.clone())?, toolbox))
+    Ok((engine(settings, audit.log(), backend(&sandboxes)?, store, toolbox.clone())?, toolbox))
 }
 
 /// Converts an error, as a usage error if it is one.

@@ -18,7 +18,7 @@ use coracle_engine::{
 };
 use coracle_policy::{ApproverLine, ApproverRule, ApproverRules, Groups, Rule, Rules, Spellings};
 use coracle_privacy::{CustomPattern, Detector, DetectorSettings, Kind, Matcher, Vaults};
-use coracle_sandbox::{ForkedLauncher, NativeBackend, NativeConfig, Packages};
+use coracle_sandbox::Backend;
 use coracle_store::{Home, Kept, KeyError, SqliteStore, Store, StoreError};
 use coracle_types::{Limits, ServerName};
 use coracle_upstream::{Options, Upstream};
@@ -74,25 +74,6 @@ impl Purpose {
         let home = variables::home().ok().filter(|_| self == Self::Command)?;
         Some(Home::new(home).servers_socket())
     }
-}
-
-/// Options of sandboxes.
-#[derive(Clone, Debug)]
-pub(crate) struct Sandboxes {
-    /// Number of prepared sandboxes.
-    pub(crate) pool: usize,
-    /// Whether to import modules in advance, for a long-lived process.
-    pub(crate) preload: bool,
-    /// Whether to refuse to run without full isolation.
-    pub(crate) require_full_isolation: bool,
-    /// Limits that sandboxes are prepared with.
-    pub(crate) limits: Limits,
-    /// Configured interpreter, if any.
-    pub(crate) python: Option<PathBuf>,
-    /// Folders of the operator that code may read, with their paths in the sandbox.
-    pub(crate) folders: Vec<(PathBuf, PathBuf)>,
-    /// Python packages that code can import.
-    pub(crate) packages: Packages,
 }
 
 /// Folders that the settings mount in sandboxes.
@@ -156,8 +137,8 @@ pub(crate) fn library(settings: &Settings) -> anyhow::Result<Arc<Library>> {
 /// Rejects settings that this version cannot follow, because ignoring them would not be what was asked for.
 pub(crate) fn check(loaded: &Loaded) -> anyhow::Result<()> {
     let execution = &loaded.settings.execution;
-    if execution.sandbox_type != SandboxType::Native {
-        bail!("execution.sandbox_type: only `native` can be used in this version");
+    if !matches!(execution.sandbox_type, SandboxType::Native | SandboxType::Docker) {
+        bail!("execution.sandbox_type: only `native` and `docker` can be used in this version");
     }
     if execution.allow_network_access {
         bail!("execution.allow_network_access: sandboxes of this version have no network");
@@ -375,44 +356,6 @@ fn registry(settings: &Settings) -> Option<PathBuf> {
     settings.search.registry_dir.clone().or_else(beside)
 }
 
-/// Creates the native backend.
-pub(crate) fn native(sandboxes: &Sandboxes) -> anyhow::Result<Arc<NativeBackend>> {
-    Ok(Arc::new(NativeBackend::new(native_config(sandboxes)?).with_packages(sandboxes.packages.clone())))
-}
-
-/// Creates the native backend of a single command, whose launcher was forked at the start.
-pub(crate) fn native_for_one(sandboxes: &Sandboxes, launcher: ForkedLauncher) -> anyhow::Result<Arc<NativeBackend>> {
-    let backend = NativeBackend::with_launcher(native_config(sandboxes)?, launcher);
-    Ok(Arc::new(backend.with_packages(sandboxes.packages.clone())))
-}
-
-/// Creates the native backend of a server. A launcher that was forked at the start creates the first sandboxes, unless
-/// modules must be imported in advance, which only a zygote does.
-pub(crate) fn native_with_first(
-    sandboxes: &Sandboxes,
-    launcher: Option<ForkedLauncher>,
-) -> anyhow::Result<Arc<NativeBackend>> {
-    let Some(launcher) = launcher.filter(|_| sandboxes.packages.preload.is_empty()) else { return native(sandboxes) };
-    let backend = NativeBackend::with_first(native_config(sandboxes)?, launcher);
-    let backend = Arc::new(backend.with_packages(sandboxes.packages.clone()));
-    let preparing = Arc::clone(&backend);
-    tokio::spawn(async move { preparing.prepare().await });
-    Ok(backend)
-}
-
-fn native_config(sandboxes: &Sandboxes) -> anyhow::Result<NativeConfig> {
-    Ok(NativeConfig {
-        home: variables::home()?,
-        launcher: std::env::current_exe().context("cannot find this program")?,
-        python: sandboxes.python.clone(),
-        pool: sandboxes.pool,
-        preload: sandboxes.preload,
-        require_full_isolation: sandboxes.require_full_isolation,
-        folders: sandboxes.folders.clone(),
-        limits: sandboxes.limits.clone(),
-    })
-}
-
 /// Folder of the users' workspaces.
 pub(crate) fn workspaces(settings: &Settings) -> anyhow::Result<PathBuf> {
     Ok(match &settings.execution.workspace_dir {
@@ -451,7 +394,7 @@ pub(crate) fn guardrails(settings: &Settings) -> Guardrails {
 pub(crate) fn engine(
     settings: &Settings,
     audit: Arc<dyn AuditLog>,
-    backend: Arc<NativeBackend>,
+    backend: Arc<dyn Backend>,
     store: Arc<dyn Store>,
     toolbox: Option<Arc<Toolbox>>,
 ) -> anyhow::Result<Engine> {

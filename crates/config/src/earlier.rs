@@ -72,7 +72,7 @@ pub(crate) fn settle(
         _ => None,
     };
     let mut say = |origin: Origin, message: String| warnings.push(Warning { origin, message });
-    if execution.sandbox_type != SandboxType::Native
+    if !matches!(execution.sandbox_type, SandboxType::Native | SandboxType::Docker)
         && let Some(origin) = take("execution.sandbox_type")
     {
         execution.sandbox_type = SandboxType::Native;

@@ -12,7 +12,7 @@ mod sign_in;
 pub use agent::{Agent, Api, AzureOpenAi, CodeFences, Provider};
 pub use audit::{Audit, AuditSync};
 pub use data::{Artifacts, CleanupMode, History, Workspaces, WorkspacesCleanup};
-pub use execution::{Execution, Microsandbox, SandboxType};
+pub use execution::{Docker, Execution, Microsandbox, SandboxType};
 pub use limits::ExecutionLimits;
 pub(crate) use limits::setting;
 pub use privacy::{Privacy, PrivacyKinds};

@@ -5,8 +5,9 @@ use super::fixes;
 use super::machine::Machine;
 use super::report::{Check, Outcome, StartTimes, Tier, Verdict};
 use crate::audit::Audit;
+use crate::backends::{Sandboxes, native};
 use crate::variables;
-use crate::wiring::{Sandboxes, engine, native};
+use crate::wiring::engine;
 use anyhow::Context;
 use coracle_bench::{cold_command, descendants, median, milliseconds, refilled, timed};
 use coracle_config::Settings;
@@ -85,6 +86,7 @@ async fn boot(machine: &Machine) -> anyhow::Result<Tier> {
         python: variables::python(),
         folders: Vec::new(),
         packages: Packages { environment: crate::python_environment::current()?, ..Packages::default() },
+        containers: None,
     };
     let backend = native(&sandboxes)?;
     let report = match backend.report().await {

@@ -36,7 +36,7 @@ pub(crate) struct MachineReport {
 /// Backend that was started and checked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Tier {
-    /// Name of the backend: `native`.
+    /// Name of the backend: `native` or `docker`.
     pub(crate) name: String,
     pub(crate) verdict: Verdict,
     pub(crate) checks: Vec<Check>,

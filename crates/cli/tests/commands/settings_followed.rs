@@ -266,11 +266,11 @@ fn the_largest_result_size_is_limited() {
 #[test]
 fn settings_without_effect_cause_a_warning() {
     let place = Place::new();
-    let key = "execution.sandbox_image";
-    place.put("coracle.yaml", "execution:\n  sandbox_image: x\n");
+    let key = "execution.microsandbox.server_url";
+    place.put("coracle.yaml", "execution:\n  microsandbox:\n    server_url: x\n");
     let said = place.run(&["exec", "-c", "print(1)"]);
     assert_eq!((said.code, said.stdout.as_str()), (Some(0), "1\n"), "{said:?}");
-    let line = format!("warning: ROOT/workspace/coracle.yaml:2:3: `{key}` has no effect in this version\n");
+    let line = format!("warning: ROOT/workspace/coracle.yaml:3:5: `{key}` has no effect in this version\n");
     assert_eq!(place.redacted(&said.stderr), line);
     let said = place.run(&["config", "show"]);
     assert_eq!((said.code, place.redacted(&said.stderr)), (Some(0), line));
@@ -279,7 +279,7 @@ fn settings_without_effect_cause_a_warning() {
     let marked = said.stdout.lines().filter(|line| line.ends_with("no effect in this version")).count();
     assert!(marked < said.stdout.lines().count() / 2, "{said:?}");
     let shown = place.redacted(&place.output(&["config", "show", "--origin"]));
-    let line = format!("\n{key}: \"x\"  # ROOT/workspace/coracle.yaml:2:3; no effect in this version\n");
+    let line = format!("\n{key}: \"x\"  # ROOT/workspace/coracle.yaml:3:5; no effect in this version\n");
     assert!(shown.contains(&line), "{shown}");
     assert!(
         shown.contains("\nexecution.microsandbox.api_key: null  # default; no effect in this version\n"),

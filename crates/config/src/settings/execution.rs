@@ -8,9 +8,10 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Execution {
-    /// Sandbox type. This version supports only `native`.
+    /// Sandbox type. This version supports `native` and `docker`.
     pub sandbox_type: SandboxType,
-    /// Container image for sandboxes. Has no effect in this version.
+    /// Container image for sandboxes of type `docker`, which must contain Python 3.10 or later. Defaults to the image
+    /// that `coracle image build` makes. Images are never pulled.
     pub sandbox_image: Option<String>,
     /// Folder for user workspaces. Defaults to `workspaces` in the data folder.
     pub workspace_dir: Option<PathBuf>,
@@ -32,13 +33,15 @@ pub struct Execution {
     pub requirements: Option<PathBuf>,
     /// Python modules that a server imports in advance, so that executions do not wait for them.
     pub preload: Vec<String>,
+    /// Containers, for sandboxes of type `docker`.
+    pub docker: Docker,
     /// Default limits of one execution.
     pub limits: ExecutionLimits,
     /// Microsandbox server. Has no effect in this version.
     pub microsandbox: Microsandbox,
 }
 
-/// Sandbox type. This version supports only `native`.
+/// Sandbox type. This version supports `native` and `docker`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SandboxType {
@@ -51,6 +54,25 @@ pub enum SandboxType {
     Microvm,
     /// Kubernetes pods.
     Kubernetes,
+}
+
+/// Containers, for sandboxes of type `docker`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Docker {
+    /// Socket of the Docker or Podman engine, such as `unix:///var/run/docker.sock`. Defaults to the first of the usual
+    /// sockets that answers. The engine must run on this machine.
+    pub host: Option<String>,
+    /// Runtime of the containers, one that the engine knows, such as `runsc` for gVisor. Defaults to the engine's.
+    pub runtime: Option<String>,
+    /// Time without a call after which a user's container is removed, in seconds.
+    pub idle_seconds: u64,
+}
+
+impl Default for Docker {
+    fn default() -> Self {
+        Self { host: None, runtime: None, idle_seconds: 900 }
+    }
 }
 
 /// Microsandbox server.

@@ -321,7 +321,7 @@ class Preloading(unittest.TestCase):
             sys.path.append(folder)
             alone, zygote._is_alone = zygote._is_alone, lambda: True
             try:
-                failed = zygote._preload(["half", "whole", "missing"])
+                failed = zygote.preload(["half", "whole", "missing"])
             finally:
                 zygote._is_alone = alone
                 sys.path.remove(folder)
