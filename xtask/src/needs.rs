@@ -50,15 +50,22 @@ const NEEDS: &[Need] = &[
     Need { program: "dpkg", package: "dpkg", without: "the test of the Debian package", is_good: |_| true },
     Need { program: "git", package: "git", without: "calls to the MCP server for git", is_good: |_| true },
     Need { program: "tmux", package: "tmux", without: "questions to a person at a terminal", is_good: |_| true },
+    Need { program: "dockerd", package: "docker.io", without: "the Docker backend", is_good: |_| true },
+    Need { program: "runsc", package: "runsc", without: "the Docker backend with gVisor", is_good: |_| true },
     Need { program: "bwrap", package: "bubblewrap", without: "the comparison with bubblewrap", is_good: |_| true },
 ];
+
+/// Packages that are installed only if `CI` is set: they bring a service of the machine with them.
+const ONLY_IN_CI: [&str; 2] = ["docker.io", "runsc"];
 
 /// Installs missing programs if possible. What cannot be tested without those that are still missing is added to
 /// `skipped`; it is an error if `CI` is set.
 pub(crate) fn install(skipped: &mut Vec<String>) -> Result<()> {
     let mut missing = missing();
-    if !missing.is_empty() && may_install() {
-        let packages: Vec<_> = missing.iter().map(|need| need.package).collect();
+    let is_ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty());
+    let packages: Vec<_> =
+        missing.iter().map(|need| need.package).filter(|package| is_ci || !ONLY_IN_CI.contains(package)).collect();
+    if !packages.is_empty() && may_install() {
         eprintln!("installing {}", packages.join(", "));
         if let Err(error) = apt_get(&["update"])
             .and_then(|()| apt_get(&[&["install", "--yes", "--no-install-recommends"], packages.as_slice()].concat()))
@@ -79,7 +86,7 @@ pub(crate) fn install(skipped: &mut Vec<String>) -> Result<()> {
     for line in &*skipped {
         eprintln!("skipped: {line}");
     }
-    if std::env::var_os("CI").is_some_and(|value| !value.is_empty()) {
+    if is_ci {
         bail!("with CI set, nothing may be skipped");
     }
     Ok(())

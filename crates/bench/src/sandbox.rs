@@ -3,6 +3,7 @@
 //! `start_times.rs` measures all rows in turns, `rate.rs` counts executions per second, and `memory.rs` measures
 //! processes.
 
+mod containers;
 mod coracle;
 mod floor;
 mod memory;
@@ -22,7 +23,7 @@ use std::time::Duration;
 /// Parts of the benchmark besides the rows of the table of start times.
 const RATE: &str = "per_second";
 const MEMORY: &str = "memory";
-const PARTS: [&str; 14] = [
+const PARTS: [&str; 16] = [
     "fresh",
     "on_demand",
     "session",
@@ -31,6 +32,8 @@ const PARTS: [&str; 14] = [
     "import_pandas",
     "import_pandas_preloaded",
     "bwrap",
+    "docker",
+    "docker_first",
     "docker_run",
     "docker_exec",
     "podman_run",

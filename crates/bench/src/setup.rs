@@ -12,6 +12,8 @@ pub struct Setup {
     pub python: Option<PathBuf>,
     /// Number of sandboxes that a server prepares.
     pub pool: usize,
+    /// Socket of the container engine, if it is named.
+    pub engine: Option<String>,
 }
 
 /// Lists the tools of the user's own servers; `None` if no servers are configured. Awaited only if they are counted.

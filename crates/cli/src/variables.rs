@@ -61,6 +61,14 @@ pub(crate) fn key_source() -> anyhow::Result<KeySource> {
     }
 }
 
+/// Socket of the container engine, as for the program `docker`.
+const ENGINE: &str = "DOCKER_HOST";
+
+/// Returns the configured socket of the container engine.
+pub(crate) fn engine() -> Option<String> {
+    std::env::var(ENGINE).ok().filter(|host| !host.is_empty())
+}
+
 /// Returns the configured interpreter.
 pub(crate) fn python() -> Option<PathBuf> {
     std::env::var_os(PYTHON).filter(|python| !python.is_empty()).map(PathBuf::from)

@@ -1,5 +1,6 @@
 //! Table of start times: all rows run `pass` in turns, except two that run `import pandas`.
 
+use super::containers::{Calls, Containers};
 use super::coracle::{Bench, POOL, Server};
 use super::floor::Floor;
 use super::report::{Report, Row};
@@ -26,6 +27,7 @@ enum Subject {
     /// Runs `import pandas`.
     Import(Server),
     Floor(Box<Floor>),
+    Containers(Containers),
     Program(Program),
     Peer(Peer),
 }
@@ -40,8 +42,8 @@ const IMPORT_POOL: usize = 2;
 const WARMING: usize = 3;
 
 /// Rows whose runs take a tenth of a second or more, with the divisor for their number of runs.
-const SLOW: [(&str, usize); 5] =
-    [("docker_run", 10), ("podman_run", 10), ("runsc", 10), ("docker_exec", 4), ("import_pandas", 10)];
+const SLOW: [(&str, usize); 6] =
+    [("docker_first", 10), ("docker_run", 10), ("podman_run", 10), ("runsc", 10), ("docker_exec", 4), ("import_pandas", 10)];
 const FEWEST: usize = 5;
 
 const PEERS: [&str; 5] = ["bwrap", "docker_run", "docker_exec", "podman_run", "runsc"];
@@ -57,6 +59,7 @@ impl Subject {
                 Self::Sandbox(server) => server.time(None, PASS).await?,
                 Self::Session(server, session) => server.time(Some(session), PASS).await?,
                 Self::Import(server) => server.time(None, IMPORT).await?,
+                Self::Containers(containers) => containers.time(PASS).await?,
                 Self::Program(program) | Self::Peer(Peer { program, .. }) => program.time().await?,
                 Self::Floor(_) => 0.0,
             });
@@ -98,8 +101,10 @@ pub(super) async fn measure(
     let place = |name: &str| super::PARTS.iter().position(|part| *part == name);
     entries.sort_by_key(|entry| place(entry.name));
     for mut entry in entries {
-        if let Subject::Import(server) = &entry.subject {
-            server.engine.shutdown().await;
+        match &entry.subject {
+            Subject::Import(server) => server.engine.shutdown().await,
+            Subject::Containers(containers) => containers.stop().await,
+            _ => {}
         }
         report.rows.push(Row {
             name: entry.name.to_owned(),
@@ -140,6 +145,14 @@ async fn entries(
     for (name, preload, how) in imports.into_iter().filter(|(name, ..)| wanted.has(name)) {
         let server = Server::with_packages(&bench.setup, &bench.folder, IMPORT_POOL, preload).await;
         subjects.push((name, how.to_owned(), server.map(Subject::Import)));
+    }
+    let calls = [
+        ("docker", Calls::Further, "sandbox_type: docker; a fork in the user's container, through the engine"),
+        ("docker_first", Calls::First, "the same for a user who has no container yet"),
+    ];
+    for (name, calls, how) in calls.into_iter().filter(|(name, ..)| wanted.has(name)) {
+        let containers = Containers::start(&bench.setup, &bench.folder.join(name), calls, wanted.image.as_deref()).await;
+        subjects.push((name, how.to_owned(), containers.map(Subject::Containers)));
     }
     for name in PEERS.into_iter().filter(|name| wanted.has(name)) {
         progress.set_message(format!("looking for {name}"));
