@@ -20,7 +20,7 @@ use coracle_policy::{ApproverLine, ApproverRule, ApproverRules, Groups, Rule, Ru
 use coracle_privacy::{CustomPattern, Detector, DetectorSettings, Kind, Matcher, Vaults};
 use coracle_sandbox::Backend;
 use coracle_store::{Home, Kept, KeyError, SqliteStore, Store, StoreError};
-use coracle_types::{Limits, ServerName};
+use coracle_types::ServerName;
 use coracle_upstream::{Options, Upstream};
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};

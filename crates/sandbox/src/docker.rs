@@ -138,11 +138,11 @@ impl DockerBackend {
             if image.fits(&environment.made_for) {
                 config.folders.push((environment.folder, ENVIRONMENT.into()));
             } else {
-            tracing::warn!(
-                image = config.image,
-                "the Python environment is ignored: it is for another Python than the one in the image; run \
-                 `coracle image build` to make an image that has its packages"
-            );
+                tracing::warn!(
+                    image = config.image,
+                    "the Python environment is ignored: it is for another Python than the one in the image; run \
+                     `coracle image build` to make an image that has its packages"
+                );
             }
         }
         let runtime = engine.runtime(config.runtime.as_deref());

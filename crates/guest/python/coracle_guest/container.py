@@ -433,7 +433,8 @@ class Agent:
             if slot.exited or slot.killed or now < slot.next_look:
                 continue
             pids = usage.tree(slot.pid) if self._plan.apart else usage.everything(os.getpid())
-            tmp = usage.file_system(f"/proc/{slot.pid}/root/tmp" if self._plan.apart else "/tmp")
+            in_memory = (f"/proc/{slot.pid}/root/tmp",) if self._plan.apart else ("/tmp", "/dev/shm")
+            tmp = sum(usage.file_system(path) for path in in_memory)
             resident = usage.resident(pids) + tmp
             slot.pause = _QUICK if resident != slot.last else min(slot.pause * 2, _SLOW)
             slot.last = resident

@@ -30,6 +30,7 @@ const READY_WITHIN: Duration = Duration::from_secs(60);
 const CALLS: u64 = 4;
 const AGENT_BYTES: u64 = 256_000_000;
 const AGENT_PROCESSES: u64 = 32;
+const SHARED_MEMORY: i64 = 64 * 1024;
 const CORACLE_TMPFS: &str = "rw,nosuid,nodev,exec,mode=755,size=16m";
 
 /// The files of the guest in the container.
@@ -192,6 +193,12 @@ impl Container {
                 reason: "is another folder where the engine runs: Coracle and the engine must see the same files".into(),
             });
         }
+        for (bit, module) in common.config.preload.iter().enumerate().take(u64::BITS as usize) {
+            if hello.failed >> bit & 1 == 1 {
+                tracing::warn!("execution.preload: cannot import {module} in advance: the image does not have it");
+            }
+        }
+        tracing::debug!(container = id, version = ?hello.version, "a container is ready");
         draft.id = None;
         draft.dir = PathBuf::new();
         Ok(Self { id, mux, hello, dir, common: Arc::clone(common) })
@@ -325,6 +332,8 @@ fn body(common: &Common, purpose: &Purpose, dir: &Path) -> ContainerCreateBody {
         memory_swap: Some(memory),
         pids_limit: Some(i64::try_from(processes).unwrap_or(i64::MAX)),
         nano_cpus: Some(processors.saturating_mul(1_000_000_000)),
+        // Code has no use for shared memory, which a sandbox that is alone in its container sees.
+        shm_size: Some(SHARED_MEMORY),
         runtime: config.runtime.clone(),
         mounts: Some(mounts),
         // The output is ours, and not for a log file of the engine.

@@ -127,12 +127,6 @@ impl Mux {
         matches!(*self.state.borrow(), Some(Err(_)))
     }
 
-    /// Waits until the agent is gone.
-    pub(super) async fn lost(&self) {
-        // The sender lives as long as this value.
-        let _ = self.state.subscribe().wait_for(|state| matches!(state, Some(Err(_)))).await;
-    }
-
     /// Sends a frame of JSON.
     pub(super) fn tell(&self, slot: u32, kind: u8, value: &impl Serialize) -> Result<(), serde_json::Error> {
         self.send(slot, kind, &serde_json::to_vec(value)?);
