@@ -133,6 +133,9 @@ class Agent:
         self._seeds: list[Callable[[], None]] = zygote.generators()
         gc.collect()
         gc.freeze()
+        self._has_own_kernel = not self._plan.apart and usage.has_own_kernel()
+        # What the agent itself uses.
+        self._base = usage.of_kernel()
         hello = {
             "version": list(sys.version_info[:3]),
             "failed": failed,
@@ -433,23 +436,24 @@ class Agent:
             if slot.exited or slot.killed or now < slot.next_look:
                 continue
             pids = usage.tree(slot.pid) if self._plan.apart else usage.everything(os.getpid())
+            if not self._plan.apart and usage.threads(pids) > slot.limits["processes"]:
+                self._host.tell(number, mux.CAUSE, {"cause": "processes"})
+                self._kill(slot)
+                continue
             in_memory = (f"/proc/{slot.pid}/root/tmp",) if self._plan.apart else ("/tmp", "/dev/shm")
-            tmp = sum(usage.file_system(path) for path in in_memory)
-            resident = usage.resident(pids) + tmp
+            files = sum(usage.file_system(path) for path in in_memory)
+            resident = usage.resident(pids) + files
             slot.pause = _QUICK if resident != slot.last else min(slot.pause * 2, _SLOW)
             slot.last = resident
             slot.next_look = _now() + slot.pause
             memory = slot.limits["memory"]
             if resident > memory:
-                exact = usage.proportional(pids) + tmp
+                own_kernel = self._has_own_kernel
+                exact = usage.of_kernel() - self._base if own_kernel else usage.proportional(pids) + files
                 if exact > memory:
                     self._host.tell(number, mux.CAUSE, {"cause": "memory", "used": exact})
                     self._kill(slot)
                     continue
-            if not self._plan.apart and usage.threads(pids) > slot.limits["processes"]:
-                self._host.tell(number, mux.CAUSE, {"cause": "processes"})
-                self._kill(slot)
-                continue
             slot.looks += 1
             if slot.looks % _NAMELESS_EVERY == 0:
                 found = usage.nameless(pids, self._device)

@@ -51,14 +51,25 @@ def resident(pids: list[int]) -> int:
 
 
 def proportional(pids: list[int]) -> int:
-    """The memory in bytes, with each process's share of shared pages: exact and slow. Where the kernel does not know
-    it, the resident memory."""
+    """The memory in bytes, with each process's share of shared pages: exact and slow."""
     total = 0
     for pid in pids:
         text = _read(f"/proc/{pid}/smaps_rollup")
         found = [line.split() for line in text.splitlines() if line.startswith("Pss:")]
-        total += int(found[0][1]) * 1024 if found else resident([pid])
+        total += int(found[0][1]) * 1024 if found else 0
     return total
+
+
+def has_own_kernel() -> bool:
+    """Whether this container has a kernel of its own, such as gVisor's, which does not know the shares of shared pages,
+    and whose memory is that of the container."""
+    return not os.path.exists("/proc/self/smaps_rollup")
+
+
+def of_kernel() -> int:
+    """The memory of all processes of the kernel, without files, in bytes."""
+    words = [line.split() for line in _read("/proc/meminfo").splitlines()]
+    return sum(int(line[1]) * 1024 for line in words if line[0] in ("AnonPages:", "Shmem:"))
 
 
 def file_system(path: str) -> int:
