@@ -11,7 +11,8 @@ pub(super) async fn hold(backend: &dyn Backend, spec: &impl Fn() -> Spec) {
     says_what_it_enforces(&open(backend, spec()).await);
     let small = || Spec { limits: Limits { memory_mb: 120, ..Limits::default() }, ..spec() };
     memory(backend, &small).await;
-    kernel_limits(backend, spec).await;
+    let few = || Spec { limits: Limits { processes: 24, ..Limits::default() }, ..spec() };
+    kernel_limits(backend, &few).await;
     let narrow = || Spec { limits: Limits { workspace_mb: 20, artifacts_mb: 10, ..Limits::default() }, ..spec() };
     disk(backend, &narrow).await;
     one_does_not_count_for_another(backend, &small).await;
@@ -72,12 +73,12 @@ for _ in range(6):
 
 /// Limits that code runs into: it gets an error, or the sandbox is ended for it.
 async fn kernel_limits(backend: &dyn Backend, spec: &impl Fn() -> Spec) {
-    let forks = "import os, time\nfor _ in range({}):\n    if os.fork() == 0: time.sleep(2); os._exit(0)\n1";
+    let forks = "import os, time\nfor _ in range({}):\n    if os.fork() == 0: time.sleep(30); os._exit(0)\n1";
     let files = "files = [open('/dev/null') for _ in range({})]\n1";
     let long = "open('/workspace/long', 'wb').truncate({})\nimport os; os.remove('/workspace/long')\n1";
     let tmp = "open('/tmp/a', 'wb').write(b'x' * {})\n1";
     for (code, over, below, error) in [
-        (forks, "1_000", "20", "Resource temporarily unavailable"),
+        (forks, "1_000", "10", "Resource temporarily unavailable"),
         (files, "300", "150", "Too many open files"),
         (long, "600_000_000", "500_000_000", "File too large"),
         (tmp, "130_000_000", "60_000_000", "No space left on device"),
