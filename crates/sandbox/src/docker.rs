@@ -17,7 +17,7 @@ mod users;
 use crate::native::disk::{Ledger, Most, When};
 use crate::native::instance::Instance;
 use crate::native::{ENVIRONMENT, filters_of_code, guest_files, resolve_workspace};
-use crate::{Backend, Environment, Sandbox, SandboxError, Spec};
+use crate::{Backend, Cause, Environment, Sandbox, SandboxError, Spec};
 use async_trait::async_trait;
 use container::{Common, Purpose};
 use control::{DockerControl, Folders};
@@ -196,10 +196,10 @@ impl DockerBackend {
                 return Err(SandboxError::Unavailable(format!("a step of the confinement failed: {step}: {cause}")));
             }
             Ok(other) => {
-                let reason = match streams.life.failure() {
-                    Some(reason) => reason,
-                    None => format!("the guest did not become ready: {other:?}"),
-                };
+                streams.life.kill();
+                let exited = tokio::time::timeout(READY_WITHIN, streams.life.exited()).await;
+                let known = exited.ok().and_then(|exit| exit.causes.into_iter().find_map(why));
+                let reason = known.unwrap_or_else(|| format!("the guest did not become ready: {other:?}"));
                 return Err(SandboxError::Unavailable(reason));
             }
             Err(_) => {
@@ -219,6 +219,14 @@ impl DockerBackend {
             tier: running.report.tier.clone(),
             control: Box::new(DockerControl::new(streams.life, folders, lease)),
         })
+    }
+}
+
+/// The reason why a sandbox ended before code ran in it.
+fn why(cause: Cause) -> Option<String> {
+    match cause {
+        Cause::Lost(reason) | Cause::Setup(reason) => Some(reason),
+        Cause::Memory { .. } | Cause::Processes | Cause::Disk(_) => None,
     }
 }
 

@@ -266,7 +266,7 @@ impl Mux {
             }
             ENDED => slot.end(usize::from(*payload.first().ok_or(Broken::Short)?)),
             ROOM => slot.add_room((&payload[..]).try_get_u32().map_err(|_| Broken::Short)? as usize),
-            CAUSE => slot.note(match parse(&payload)? {
+            CAUSE => slot.note(match parse::<Told>(&payload)? {
                 Told::Memory { used } => Cause::Memory { used: Some(used) },
                 Told::Processes => Cause::Processes,
             }),

@@ -47,7 +47,6 @@ pub(super) struct Slot {
     outgoing: Mutex<Outgoing>,
     exited: watch::Sender<Option<Exit>>,
     seen: Mutex<Vec<Cause>>,
-    failure: Mutex<Option<String>>,
     nameless: AtomicU64,
 }
 
@@ -62,7 +61,6 @@ impl Slot {
             outgoing: Mutex::new(Outgoing { room: WINDOW, ended: false, writer: None }),
             exited: watch::Sender::new(None),
             seen: Mutex::default(),
-            failure: Mutex::default(),
             nameless: AtomicU64::new(0),
         }
     }
@@ -125,7 +123,6 @@ impl Slot {
 
     /// The sandbox could not be created.
     pub(super) fn fail(&self, reason: &str) {
-        *lock(&self.failure) = Some(reason.to_owned());
         self.end_with(Exit { status: STATUS_KILLED, causes: vec![Cause::Setup(reason.to_owned())] });
     }
 
@@ -215,11 +212,6 @@ impl Life {
     /// Forgets the limits that were reached in earlier runs.
     pub(super) fn rest(&self) {
         lock(&self.slot.seen).clear();
-    }
-
-    /// Why the sandbox could not be created, if that is known.
-    pub(super) fn failure(&self) -> Option<String> {
-        lock(&self.slot.failure).clone()
     }
 
     /// The size of deleted files that the sandbox holds open.
