@@ -3,7 +3,9 @@
 use crate::variables;
 use anyhow::Context;
 use coracle_config::{SandboxType, Settings};
-use coracle_sandbox::{Backend, DockerBackend, DockerConfig, ForkedLauncher, IMAGE, NativeBackend, NativeConfig, Packages};
+use coracle_sandbox::{
+    Backend, DockerBackend, DockerConfig, ForkedLauncher, IMAGE, NativeBackend, NativeConfig, Packages,
+};
 use coracle_types::Limits;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -118,10 +120,7 @@ fn native_for_one(sandboxes: &Sandboxes, launcher: ForkedLauncher) -> anyhow::Re
 
 /// Creates the native backend of a server. A launcher that was forked at the start creates the first sandboxes, unless
 /// modules must be imported in advance, which only a zygote does.
-fn native_with_first(
-    sandboxes: &Sandboxes,
-    launcher: Option<ForkedLauncher>,
-) -> anyhow::Result<Arc<NativeBackend>> {
+fn native_with_first(sandboxes: &Sandboxes, launcher: Option<ForkedLauncher>) -> anyhow::Result<Arc<NativeBackend>> {
     let Some(launcher) = launcher.filter(|_| sandboxes.packages.preload.is_empty()) else { return native(sandboxes) };
     let backend = NativeBackend::with_first(native_config(sandboxes)?, launcher);
     let backend = Arc::new(backend.with_packages(sandboxes.packages.clone()));

@@ -10,7 +10,12 @@ use std::path::{Path, PathBuf};
 
 pub(crate) fn run(arguments: BenchArguments, config: Option<&Path>) -> anyhow::Result<Status> {
     let config: Option<PathBuf> = config.map(Path::to_owned);
-    let setup = Setup { home: variables::home()?, python: variables::python(), pool: frontend::POOL, engine: variables::engine() };
+    let setup = Setup {
+        home: variables::home()?,
+        python: variables::python(),
+        pool: frontend::POOL,
+        engine: variables::engine(),
+    };
     let own_tools = Box::pin(async move {
         let loaded = settings::load(config.as_deref(), Vec::new())?;
         if loaded.servers.is_empty() {

@@ -49,9 +49,7 @@ pub(crate) fn run(arguments: ImageArguments, config: Option<&Path>) -> anyhow::R
     let name = arguments.name.unwrap_or(containers.image);
     let home = variables::home()?;
     std::fs::create_dir_all(&home).with_context(|| format!("cannot create {}", home.display()))?;
-    let made = cancellable(async {
-        Ok(build_image(containers.host.as_deref(), &name, parts, &home).await?)
-    })?;
+    let made = cancellable(async { Ok(build_image(containers.host.as_deref(), &name, parts, &home).await?) })?;
     let with = if has_packages { "with the packages of `coracle env`" } else { "without packages" };
     let megabytes = made.bytes.div_ceil(1_000_000);
     eprintln!("{}: {}, {megabytes} MB, {with}", made.name, counted(made.files, "file"));

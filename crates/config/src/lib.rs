@@ -54,7 +54,8 @@ pub use schema::schema;
 pub use servers::{ServerFault, ServerProblem};
 pub use settings::{
     Agent, Api, Approvers, Artifacts, Audit, AuditSync, AzureOpenAi, Calls, CleanupMode, CodeFences, ConnectionType,
-    Docker, Embedder, Execution, ExecutionLimits, Guardrails, History, Log, McpServer, Microsandbox, Oidc, PlanMode, Policy,
-    Privacy, PrivacyKinds, Provider, SandboxType, Search, Server, Settings, Trifecta, Workspaces, WorkspacesCleanup,
+    Docker, Embedder, Execution, ExecutionLimits, Guardrails, History, Log, McpServer, Microsandbox, Oidc, PlanMode,
+    Policy, Privacy, PrivacyKinds, Provider, SandboxType, Search, Server, Settings, Trifecta, Workspaces,
+    WorkspacesCleanup,
 };
 pub use show::SettingRow;

@@ -28,7 +28,8 @@ pub struct Engine {
 static SHARED: Mutex<Weak<Engine>> = Mutex::new(Weak::new());
 
 fn find(program: &str) -> Option<PathBuf> {
-    let found = ["/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"].map(|folder| Path::new(folder).join(program));
+    let found =
+        ["/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"].map(|folder| Path::new(folder).join(program));
     found.into_iter().find(|path| path.is_file())
 }
 

@@ -42,8 +42,14 @@ const IMPORT_POOL: usize = 2;
 const WARMING: usize = 3;
 
 /// Rows whose runs take a tenth of a second or more, with the divisor for their number of runs.
-const SLOW: [(&str, usize); 6] =
-    [("docker_first", 10), ("docker_run", 10), ("podman_run", 10), ("runsc", 10), ("docker_exec", 4), ("import_pandas", 10)];
+const SLOW: [(&str, usize); 6] = [
+    ("docker_first", 10),
+    ("docker_run", 10),
+    ("podman_run", 10),
+    ("runsc", 10),
+    ("docker_exec", 4),
+    ("import_pandas", 10),
+];
 const FEWEST: usize = 5;
 
 const PEERS: [&str; 5] = ["bwrap", "docker_run", "docker_exec", "podman_run", "runsc"];
@@ -151,7 +157,8 @@ async fn entries(
         ("docker_first", Calls::First, "the same for a user who has no container yet"),
     ];
     for (name, calls, how) in calls.into_iter().filter(|(name, ..)| wanted.has(name)) {
-        let containers = Containers::start(&bench.setup, &bench.folder.join(name), calls, wanted.image.as_deref()).await;
+        let containers =
+            Containers::start(&bench.setup, &bench.folder.join(name), calls, wanted.image.as_deref()).await;
         subjects.push((name, how.to_owned(), containers.map(Subject::Containers)));
     }
     for name in PEERS.into_iter().filter(|name| wanted.has(name)) {

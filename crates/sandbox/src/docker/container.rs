@@ -190,7 +190,8 @@ impl Container {
         if hello.apart && hello.workspace != inode {
             return Err(SandboxError::Workspace {
                 path: purpose.workspace.clone(),
-                reason: "is another folder where the engine runs: Coracle and the engine must see the same files".into(),
+                reason: "is another folder where the engine runs: Coracle and the engine must see the same files"
+                    .into(),
             });
         }
         for (bit, module) in common.config.preload.iter().enumerate().take(u64::BITS as usize) {
@@ -205,11 +206,17 @@ impl Container {
     }
 
     /// Asks the agent for a sandbox. Returns its streams and the folder of its artifacts.
-    pub(super) fn open(&self, ids: (u32, u32), limits: &Limits, file_bytes: u64) -> Result<(Streams, PathBuf), SandboxError> {
+    pub(super) fn open(
+        &self,
+        ids: (u32, u32),
+        limits: &Limits,
+        file_bytes: u64,
+    ) -> Result<(Streams, PathBuf), SandboxError> {
         let number = self.mux.number();
         let artifacts = self.dir.join("calls").join(number.to_string());
         if number > 1 {
-            make_artifacts(&artifacts, ids).map_err(|error| unavailable("cannot make a folder for artifacts", error))?;
+            make_artifacts(&artifacts, ids)
+                .map_err(|error| unavailable("cannot make a folder for artifacts", error))?;
         }
         let memory = limits.memory_bytes();
         let wanted = json!({

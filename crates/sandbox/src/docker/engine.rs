@@ -101,7 +101,10 @@ impl Engine {
                  engine without it, or a rootless one"
             )));
         }
-        let limits = [(info.memory_limit, "a limit on the memory of containers"), (info.pids_limit, "a limit on the processes of containers")];
+        let limits = [
+            (info.memory_limit, "a limit on the memory of containers"),
+            (info.pids_limit, "a limit on the processes of containers"),
+        ];
         let name = if is_podman { "podman" } else { "docker" };
         Ok(Self {
             docker,

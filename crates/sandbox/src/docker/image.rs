@@ -32,8 +32,20 @@ const PROGRAMS: &str = "awk base64 basename bash bzip2 cat chmod cmp comm cp csp
 
 /// Folders that the image has for mounts, and those that programs expect.
 const FOLDERS: [&str; 14] = [
-    "artifacts", "calls", "coracle", "dev", "environment", "etc", "guest", "modules", "proc", "run", "skills", "sys",
-    "tools", "workspace",
+    "artifacts",
+    "calls",
+    "coracle",
+    "dev",
+    "environment",
+    "etc",
+    "guest",
+    "modules",
+    "proc",
+    "run",
+    "skills",
+    "sys",
+    "tools",
+    "workspace",
 ];
 
 /// Files and folders of this machine that programs read, if they exist.

@@ -195,7 +195,8 @@ impl Mux {
         let mut complaints = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
         complaints.push_str(&String::from_utf8_lossy(bytes));
         if complaints.len() > MOST_COMPLAINTS {
-            let last: String = complaints.lines().last().unwrap_or_default().chars().take(MOST_COMPLAINTS / 4).collect();
+            let last: String =
+                complaints.lines().last().unwrap_or_default().chars().take(MOST_COMPLAINTS / 4).collect();
             *complaints = last;
         }
     }

@@ -129,9 +129,9 @@ impl Users {
                 return Ok(lease);
             }
             held.push(users.make(&purpose).await?);
-            users.take_held(&mut held, &purpose).ok_or_else(|| {
-                SandboxError::Unavailable("a container ended as soon as it was made".to_owned())
-            })
+            users
+                .take_held(&mut held, &purpose)
+                .ok_or_else(|| SandboxError::Unavailable("a container ended as soon as it was made".to_owned()))
         });
         task.await.unwrap_or_else(|_| Err(stopped()))
     }

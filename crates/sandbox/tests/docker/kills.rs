@@ -37,17 +37,18 @@ fn the_server_itself() {
             require_full_isolation: false,
             limits: Limits::default(),
         });
-        let spec =
-            Spec { workspace: folder.join("workspace"), servers: None, skills: None, limits: Limits::default() };
+        let spec = Spec { workspace: folder.join("workspace"), servers: None, skills: None, limits: Limits::default() };
         let work = async {
             let first = std::fs::read_dir(&spec.workspace).map_or(0, Iterator::count);
             for number in first.. {
                 let code = format!("with open('/workspace/{number}', 'w') as file: file.write('{number}')\n6 * 7");
                 let outcome = match backend.open(spec.clone()).await {
-                    Ok(mut sandbox) => match coracle_testing::guest::answer_to(&mut sandbox, 1, "python", &code).await {
-                        Some(coracle_protocol::FromGuest::Done { ok: true, .. }) => format!("done {number}"),
-                        other => format!("failed {other:?}"),
-                    },
+                    Ok(mut sandbox) => {
+                        match coracle_testing::guest::answer_to(&mut sandbox, 1, "python", &code).await {
+                            Some(coracle_protocol::FromGuest::Done { ok: true, .. }) => format!("done {number}"),
+                            other => format!("failed {other:?}"),
+                        }
+                    }
                     Err(error) => format!("refused {error}"),
                 };
                 // If standard output is closed, the server is about to end.
@@ -149,8 +150,11 @@ async fn nothing_is_left_of_what_is_killed() {
         let workspace = folder.path().join("workspace");
         drop(call(&backend, &Spec { workspace, servers: None, skills: None, limits: Limits::default() }).await);
         backend.shutdown().await;
-        let left: Vec<_> =
-            std::fs::read_dir(folder.path().join("home/run")).unwrap().flatten().map(|entry| entry.file_name()).collect();
+        let left: Vec<_> = std::fs::read_dir(folder.path().join("home/run"))
+            .unwrap()
+            .flatten()
+            .map(|entry| entry.file_name())
+            .collect();
         assert_eq!(left, [".lock"], "round {round}");
     }
 }

@@ -137,13 +137,8 @@ except calls.CallError as error:
 async fn carries_much_output(mut sandbox: Sandbox) {
     const LINES: usize = 20_000;
     let code = format!("import sys\nfor n in range({LINES}): print(f'{{n:09}}'); print(f'{{n:09}}', file=sys.stderr)");
-    let run = ToGuest::Run {
-        id: 1,
-        language: "python".to_owned(),
-        code,
-        vars: serde_json::Map::new(),
-        result_bytes: 1024,
-    };
+    let run =
+        ToGuest::Run { id: 1, language: "python".to_owned(), code, vars: serde_json::Map::new(), result_bytes: 1024 };
     write_frame(&mut sandbox.to_guest, &run).await.unwrap();
     let (mut out, mut err) = (vec![0; LINES * 10], vec![0; LINES * 10]);
     let Sandbox { stdout, stderr, from_guest, buffer, .. } = &mut sandbox;

@@ -98,7 +98,13 @@ async fn kernel_limits(backend: &dyn Backend, spec: &impl Fn() -> Spec) {
         }
         // In one sandbox after the other, because a file may be left over.
         let mut sandbox = open(backend, spec()).await;
-        let _ = done(&mut sandbox, 1, "python", "import os; os.path.exists('/workspace/long') and os.remove('/workspace/long')").await;
+        let _ = done(
+            &mut sandbox,
+            1,
+            "python",
+            "import os; os.path.exists('/workspace/long') and os.remove('/workspace/long')",
+        )
+        .await;
         assert_eq!(python(&mut sandbox, 2, &code.replace("{}", below)).await, 1, "control: {code}");
     }
 }
