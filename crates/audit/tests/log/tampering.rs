@@ -2,7 +2,8 @@ use crate::given::{entry, log_at, log_with};
 use coracle_audit::{AuditError, AuditLog, Mark};
 use coracle_store::{Home, KeySource, SqliteStore, Store};
 use std::fs;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
 
 #[tokio::test]
 async fn every_changed_bit_is_found() {
@@ -209,12 +210,27 @@ async fn a_log_that_is_set_aside_stays_and_a_new_one_begins() {
 async fn the_log_is_verified_beside_a_process_that_writes() {
     let given = log_with(3, 1 << 20).await;
     let lock = fs::File::open(given.folder().join("lock")).unwrap();
-    lock.lock().unwrap();
-    let log = given.fresh();
-    let verified = tokio::spawn(async move { log.verify(&[]).await });
-    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    assert!(!verified.is_finished(), "it waits for the lock");
-    lock.unlock().unwrap();
-    let report = verified.await.unwrap().unwrap();
-    assert_eq!((report.problem, report.records), (None, 4));
+    let (ended, was_taken) = (Arc::new(AtomicBool::new(false)), Arc::new(Barrier::new(2)));
+    let other = std::thread::spawn({
+        let (ended, was_taken) = (Arc::clone(&ended), Arc::clone(&was_taken));
+        move || {
+            lock.lock().unwrap();
+            was_taken.wait();
+            while !ended.load(Ordering::Relaxed) {
+                lock.unlock().unwrap();
+                lock.lock().unwrap();
+            }
+        }
+    });
+    was_taken.wait();
+    let mut reports = Vec::new();
+    for _ in 0..50 {
+        reports.push(given.fresh().verify(&[]).await);
+    }
+    ended.store(true, Ordering::Relaxed);
+    other.join().unwrap();
+    for report in reports {
+        let report = report.unwrap();
+        assert_eq!((report.problem, report.records), (None, 4));
+    }
 }
